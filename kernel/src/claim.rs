@@ -1,11 +1,13 @@
 //! The only way for the kernel to a program's memory: an address from a program is a claim, checked with that domain's
-//! rights page by page and reached through the kernel's own mapping, never through the program's (pitfalls, H14).
+//! rights page by page and reached through the kernel's own mapping, never through the program's (pitfalls, H14). Its rights are
+//! those of the list, and what is lent to it with a question as long as that is open.
 
 pub mod passed;
 
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for_page;
 use crate::pager;
+use crate::post::loan;
 use crate::processor::{self, here};
 use crate::sched::{self, Stretch};
 use crate::section::{Section, State};
@@ -15,6 +17,7 @@ use abi::refusal::Object;
 use abi::section::kind;
 use abi::task::USER_SYSTEM;
 use abi::{Error, Rights};
+use ::post::Question;
 use ::view::Access;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -94,15 +97,24 @@ pub fn settle(section: &Section, mut state: MutexGuard<State>, stale: Stale) {
     section.state.lock().replacing -= 1;
 }
 
-/// Checks one page's worth of a claim; the state's lock is held.
+/// Checks one page's worth of a claim, at this address; the state's lock is held. `lent`: the question with which that is lent, perhaps.
+///
+/// What is lent is so only under this lock: whoever ends the question takes it afterwards, before its asker goes on (`post/loan.rs`). So what is done
+/// there goes before that end, and whoever lets go of the lock checks again.
 #[inline]
-fn check(domain: &Domain, place: &Place, state: &State, rights: Rights) -> Result<(), Error> {
-    check_at(domain, place, place.offset, state, rights)
+fn check(domain: &Domain, place: &Place, state: &State, rights: Rights, (address, lent): (u64, Option<Question>)) -> Result<(), Error> {
+    let is_lent = |access| lent.is_some_and(|question| is_lent(domain, place, state, access, (address, question)));
+    check_as(domain, place, place.offset, state, rights, is_lent)
 }
 
-/// The same for another page of the same mapping.
+/// The same by the list alone, for any page of the mapping.
 #[inline]
 pub fn check_at(domain: &Domain, place: &Place, offset: u64, state: &State, rights: Rights) -> Result<(), Error> {
+    check_as(domain, place, offset, state, rights, |_| false)
+}
+
+#[inline]
+fn check_as(domain: &Domain, place: &Place, offset: u64, state: &State, rights: Rights, is_lent: impl Fn(Access) -> bool) -> Result<(), Error> {
     if offset >= state.len || (place.section.is_dead() && place.section.is_text()) {
         return Err(Error::BadAddress);
     }
@@ -112,10 +124,27 @@ pub fn check_at(domain: &Domain, place: &Place, offset: u64, state: &State, righ
     }
     let access = if rights.contains(Rights::WRITE) { Access::Write } else { Access::Read };
     match ::view::decide(state.acl.rights(&domain.subject), place.section.kind(), access, place.window) {
-        Ok(_) if state.misses(page).is_some() => Err(Error::Absent),
-        Ok(_) => Ok(()),
-        Err(missing) => Err(refused(domain, place, access.named(missing))),
+        Err(missing) if !is_lent(access) => Err(refused(domain, place, access.named(missing))),
+        _ if state.misses(page).is_some() => Err(Error::Absent),
+        _ => Ok(()),
     }
+}
+
+/// Whether what the list refuses is lent to the thread that runs here, in this domain: just what a load or a store of its own would find (`fault.rs`).
+#[cold]
+fn is_lent(domain: &Domain, place: &Place, state: &State, access: Access, (address, question): (u64, Question)) -> bool {
+    let lent = loan::rights(question, (&here().current(), domain), &place.section, state, address);
+    let rights = state.acl.rights(&domain.subject) | lent;
+    place.window.is_none() && ::view::decide(rights, place.section.kind(), access, None).is_ok()
+}
+
+/// The list has refused this, also with what is lent with the question `before`: the one to try next, if there is one. Among many waits it takes long to
+/// find. Call without locks.
+#[cold]
+fn other_loan(domain: &Domain, address: u64, refused: Error, before: Option<Question>) -> Result<Option<Question>, Error> {
+    let is_of_list = refused.refusal().is_some();
+    let found = if is_of_list { loan::find(&here().current(), domain, address) } else { None };
+    if found.is_none() || found == before { Err(refused) } else { Ok(found) }
 }
 
 /// What lies behind a window address is not the domain's to know: there, memory that it may not touch is just no memory.
@@ -130,7 +159,7 @@ fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's
 /// lock, so that a right that was taken away is not used after its taker has been told.
 fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
-    walk_as::<true>(domain, address, len, rights, each)
+    walk_as::<true>(domain, address, len, rights, None, each)
 }
 
 /// Somebody does something with all of a section, which takes as long as that is large, and is waited for: interrupts are let in meanwhile. Call without locks.
@@ -141,12 +170,13 @@ pub fn wait_a_moment() {
 }
 
 /// `WAITS`: for who clones it, and until all processors have forgotten what a store replaces; else that is `Busy`. Who holds a thread's lock does not wait: who
-/// is waited for, and interrupts that come meanwhile, may want that.
+/// is waited for, and interrupts that come meanwhile, may want that; nor does it look for loans, but has found the question `lent` before.
 fn walk_as<const WAITS: bool>(
     domain: &Domain,
     address: u64,
     len: u64,
     rights: Rights,
+    mut lent: Option<Question>,
     mut each: impl FnMut(&Frame, usize, usize, usize),
 ) -> Result<(), Error> {
     address.checked_add(len).ok_or(Error::BadAddress)?;
@@ -158,11 +188,17 @@ fn walk_as<const WAITS: bool>(
         let write = rights.contains(Rights::WRITE);
         let stale = loop {
             let mut state = place.section.state.lock();
-            check(domain, &place, &state, rights).inspect_err(|error| {
-                if *error == Error::Absent {
+            if let Err(error) = check(domain, &place, &state, rights, (at, lent)) {
+                drop(state);
+                if error == Error::Absent {
                     pager::note(at, write);
                 }
-            })?;
+                if !WAITS {
+                    return Err(error);
+                }
+                lent = other_loan(domain, at, error, lent)?;
+                continue;
+            }
             if state.sealing {
                 // That takes as long as the section is large.
                 return Err(Error::Busy);
@@ -219,7 +255,7 @@ pub fn ready(domain: &Domain, address: u64, len: u64) -> Result<(), Error> {
 
 fn write_as<const WAITS: bool>(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     let len = from.len() as u64;
-    walk_as::<WAITS>(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
+    walk_as::<WAITS>(domain, address, len, Rights::READ | Rights::WRITE, None, |frame, offset, at, part| {
         frame.write(offset, &from[at..at + part]);
         processor::copied(part as u64);
     })
@@ -315,6 +351,8 @@ pub struct Word {
     section: Arc<Section>,
     offset: u64,
     address: u64,
+    /// The question with which it was lent when it was found, if it was.
+    lent: Option<Question>,
 }
 
 impl Word {
@@ -329,7 +367,7 @@ impl Word {
     /// `Busy`: it is not [`Word::ready`]. Let go of the lock that was held, see to that, and try again.
     pub fn load(&self, domain: &Domain) -> Result<u32, Error> {
         let mut value = 0;
-        walk_as::<false>(domain, self.address, 4, Rights::READ, |frame, offset, _, _| value = frame.load(offset))?;
+        walk_as::<false>(domain, self.address, 4, Rights::READ, self.lent, |frame, offset, _, _| value = frame.load(offset))?;
         Ok(value)
     }
 
@@ -343,11 +381,14 @@ pub fn word(domain: &Domain, address: u64, rights: Rights) -> Result<Word, Error
     if !address.is_multiple_of(4) {
         return Err(Error::BadAddress);
     }
-    let place = domain.locate(address).ok_or(Error::BadAddress)?;
-    check(domain, &place, &place.section.state.lock(), rights).inspect_err(|error| {
-        if *error == Error::Absent {
+    let mut lent = None;
+    loop {
+        let place = domain.locate(address).ok_or(Error::BadAddress)?;
+        let checked = check(domain, &place, &place.section.state.lock(), rights, (address, lent));
+        let Err(error) = checked else { return Ok(Word { section: place.section, offset: place.offset, address, lent }) };
+        if error == Error::Absent {
             pager::note(address, rights.contains(Rights::WRITE));
         }
-    })?;
-    Ok(Word { section: place.section, offset: place.offset, address })
+        lent = other_loan(domain, address, error, lent)?;
+    }
 }

@@ -1,5 +1,6 @@
 //! Memory that is lent with a question: nothing is done about it until its holder touches it (`core/post` has the rules). Then whole
-//! pages are mapped, for that thread in that text only, until the question is over.
+//! pages are mapped, for that thread in that text only, until the question is over. What it passes to the kernel by its address the kernel
+//! touches in its name (`claim.rs`), and maps nothing.
 
 use super::pool;
 use crate::domain::Domain;
@@ -15,13 +16,15 @@ pub fn find(thread: &Thread, domain: &Domain, address: u64) -> Option<Question> 
     pool().lends(holder(thread, domain)?, address)
 }
 
+/// As which one this thread holds questions in that domain: in one of its own, since domains have numbers among those of their thread.
 fn holder(thread: &Thread, domain: &Domain) -> Option<Holder> {
     let receiver = thread.part.record();
-    (receiver != 0).then_some(Holder { receiver, domain: domain.number })
+    (receiver != 0 && domain.subject.thread == thread.number).then_some(Holder { receiver, domain: domain.number })
 }
 
 /// What is lent to this one at this address in a section, beyond what the list gives it: no more than what who lends it may itself.
-/// To be asked under the lock of the section, under which [`take_back`] makes views forget.
+/// To be asked under the lock of the section, under which [`take_back`] makes views forget; who does something there in his name keeps that lock until
+/// it is done, and [`take_back`] waits for it.
 pub fn rights(question: Question, to: (&Thread, &Domain), section: &Section, state: &State, address: u64) -> Rights {
     let loan = holder(to.0, to.1).and_then(|holder| pool().loan(question, holder, address));
     match loan {

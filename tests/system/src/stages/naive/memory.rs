@@ -83,6 +83,38 @@ pub const RULES: &[Rule] = &[
         ],
         ["deputies", "kernel_calls_with_a_callees_memory"],
     ),
+    // What somebody is lent is his, whatever it is lent for.
+    rule(
+        "H14",
+        "the_kernel_does_no_more_than_is_lent",
+        "kernel/src/claim.rs",
+        [
+            "    let rights = state.acl.rights(&domain.subject) | lent;",
+            "    let rights = if lent.is_empty() { lent } else { Rights::all() };",
+        ],
+        ["posts", "calls_reach_no_more_than_is_lent"],
+    ),
+    // A message's receiver is a program.
+    rule(
+        "H14",
+        "what_a_thread_is_lent_is_no_other_threads",
+        "core/post/src/question.rs",
+        [
+            "record.held(question.ticket) == Some(holder))",
+            "record.held(question.ticket).is_some_and(|held| held.domain == holder.domain))",
+        ],
+        ["posts", "calls_reach_nothing_on_other_threads"],
+    ),
+    rule(
+        "ends",
+        "what_was_touched_is_taken_back",
+        "core/post/src/question.rs",
+        [
+            "        self.asker(question)?.touch();",
+            "        if false {\n            self.asker(question)?.touch();\n        }",
+        ],
+        ["posts", "nothing_is_lent_after_the_answer"],
+    ),
     rule(
         "H10",
         "addresses_that_were_passed_are_nobodys",
