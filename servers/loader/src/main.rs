@@ -18,7 +18,7 @@ use manifest::Manifest;
 use musubi::Start;
 use musubi::interfaces::devices::devices_serve_by;
 use musubi::interfaces::loader::loader_serve;
-use musubi::interfaces::pack::pack_serve;
+use musubi::interfaces::pack::pack_serve_by;
 use musubi::interfaces::request::Request;
 use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
@@ -57,10 +57,11 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let service = SERVICE.get_or_try(|| Ok(service::Service::new(table))).map_err(never)?;
 
     let loader = loader_serve(service).map_err(text("gates"))?;
-    let pack = pack_serve(table).map_err(text("gates"))?;
-    let post = Post::any().map_err(text("a post"))?;
-    let devices = devices_serve_by(devices, Ways::default().post(post)).map_err(text("gates"))?;
-    loader.admit(&ANYBODY).and_then(|()| devices.admit(&ANYBODY)).map_err(text("acl"))?;
+    let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(text("a post"));
+    // The file server asks for one file after the other, and nobody else may.
+    let pack = pack_serve_by(table, by_post()?.receivers(1)).map_err(text("gates"))?;
+    let devices = devices_serve_by(devices, by_post()?).map_err(text("gates"))?;
+    [&loader, &pack, &devices].into_iter().try_for_each(|gates| gates.admit(&ANYBODY)).map_err(text("acl"))?;
 
     if let Some(lines) = table.find(PLACEMENT) {
         service.placements.read(lines.bytes)?;

@@ -7,7 +7,7 @@ use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::pack::{Pack, PackInfo, RECORD};
-use musubi::rt::section;
+use musubi::rt::{fault, section};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
 
@@ -82,9 +82,9 @@ impl Pack for PackTable {
             section::grant(file.section, &all)?;
         }
         let info = PackInfo { section: file.section, len: file.len, mtime: file.mtime, flags: file.flags };
-        record.copy_from_slice(info.as_bytes());
+        fault::copy_out(record, info.as_bytes())?;
         let len = full.len().min(name.len());
-        name[..len].copy_from_slice(&full[..len]);
+        fault::copy_out(name, &full[..len])?;
         Ok(full.len() as u64)
     }
 }

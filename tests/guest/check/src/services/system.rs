@@ -4,6 +4,7 @@ use super::{answers, result_of};
 use crate::peer::{Peer, op};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
+use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::abi::layout::PAGE;
 use musubi::abi::start::StreamRef;
@@ -14,13 +15,14 @@ use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::names::NamesClient;
+use musubi::interfaces::pack::{PackClient, RECORD};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::later::{Answer, Later};
-use musubi::rt::{section, task, time};
+use musubi::rt::{Answers, section, task, time};
 use musubi::stream::Stream;
 use musubi::{Error, Rights, names};
 
@@ -77,7 +79,24 @@ pub fn every_server_by_both_ways() -> Outcome {
     let posts = Later::by_post(power.bound(), &answers, methods, PowerClient::IDENTITY).map_err(doing("power"))?;
     let none = posts.begin(false, methods, [0; 6], []).map_err(doing("sending"))?.wait().and_then(result_of);
     same!(none, Err(Error::BadArgument), "a method of the switch that is not there");
+    what_is_for_the_system_alone(&answers)
+}
+
+/// What the system's own servers ask each other is refused to a person's program, whichever way it asks.
+fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
+    let gate = |name| names::lookup(name).map_err(doing(name));
+    let pack = PackClient::bind(gate("pack")?).map_err(doing("bind"))?;
+    let posts = pack.by_post(answers).map_err(doing("pack"))?;
+    let (mut record, mut name) = (pack.alloc(RECORD).map_err(doing("room"))?, pack.alloc(64).map_err(doing("room"))?);
+    same!(pack.take(0, array(&mut record)?, &mut name), Err(Error::Denied), "a file of the image, by the gate");
+    let taken = posts.take(0, array(&mut record)?, &mut name).and_then(|one| one.wait());
+    same!(taken, Err(Error::Denied), "a file of the image, by the post");
     Ok(())
+}
+
+/// What is to be written, of the length that a method wants.
+fn array<const N: usize>(bytes: &mut [u8]) -> Result<&mut [u8; N], String> {
+    bytes.first_chunk_mut().ok_or_else(|| String::from("there is no room"))
 }
 
 /// Streams by their servers' posts: who waits there for something keeps nobody else from being served, and what he waits for can come by
