@@ -21,7 +21,8 @@ pub const PLACE: usize = size_of::<Place>();
 #[interface]
 pub trait Loader {
     /// Starts a program as an encoded [`Request`](crate::request::Request) says, as a child of the calling thread's task.
-    /// Value: the task. If it is refused, `reason` holds one line for people, ended by NUL.
+    /// Value: the task. If it is refused, `reason` holds one line for people, ended by NUL. By message it is the sender's task's child, and
+    /// the loader reads the file on a thread of its own: one whose mode lets the request's user read and execute it, and everybody read it.
     fn spawn(&self, caller: &Caller, request: &[u8], reason: &mut [u8]) -> Result<u64, Error>;
     /// Keeps a place for the program in the member `path` of the boot pack: those that are started there have the same addresses, one
     /// after the other. Writes an encoded [`Place`]. User 0 only.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use manifest::Manifest;
 use musubi::Start;
 use musubi::interfaces::devices::devices_serve_by;
-use musubi::interfaces::loader::loader_serve;
+use musubi::interfaces::loader::loader_serve_by;
 use musubi::interfaces::pack::pack_serve_by;
 use musubi::interfaces::request::Request;
 use musubi::rt::post::Post;
@@ -56,8 +56,8 @@ fn begin(start: &Start) -> Result<(), alloc::string::String> {
     let devices = DEVICES.get_or_try(|| Ok(devices::DeviceTable::new(manifest, start.text()))).map_err(never)?;
     let service = SERVICE.get_or_try(|| Ok(service::Service::new(table))).map_err(never)?;
 
-    let loader = loader_serve(service).map_err(text("gates"))?;
     let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(text("a post"));
+    let loader = loader_serve_by(service, by_post()?).map_err(text("gates"))?;
     // The file server asks for one file after the other, and nobody else may.
     let pack = pack_serve_by(table, by_post()?.receivers(1)).map_err(text("gates"))?;
     let devices = devices_serve_by(devices, by_post()?).map_err(text("gates"))?;

@@ -8,12 +8,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::flag;
 use musubi::abi::task::{Limits, USER_SYSTEM};
 use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::loader::{Loader, PLACE, Place};
 use musubi::interfaces::request::{LEN_MAX, Request};
+use musubi::rt::serve::away;
 use musubi::rt::{Mutex, Once, Section, fault, section, task};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
@@ -84,12 +86,8 @@ impl Service {
         }
     }
 
-    /// Starts a program for a thread of `user`.
+    /// Starts a program on a thread of `user`, who may ask for it.
     pub fn start_for(&self, request: &Request, user: u64) -> Result<u64, Refusal> {
-        if (request.user != user || request.payer != 0) && user != USER_SYSTEM {
-            let reason = format!("user {user} cannot start a program as user {}", request.user);
-            return Err(Refusal { error: Error::Denied, reason });
-        }
         let Some(files) = self.files.get() else {
             return self.start_member(request, self.pack.find(&request.path).ok_or(Error::NotFound)?);
         };
@@ -157,7 +155,7 @@ impl Service {
         if info.len == 0 {
             return Err(Error::BadProgram.into());
         }
-        // Only who may read the file gets that far: this runs on his thread.
+        // Only who may read the file gets that far: this runs on his thread, or on one of the system's, which may read what everybody may.
         let snapshot = Snapshot(Section::clone_of(info.section, flag::ANY_PRINCIPAL, 0, 0)?);
         let bytes = section::view(snapshot.0.base(), info.len).ok_or(Error::Changed)?;
         let name = base_name(&request.path);
@@ -255,7 +253,7 @@ impl Loader for Service {
         if caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
-        spawn_as(request, reason, |request| self.start_at(place, request))
+        spawn_as(caller, request, reason, |request| self.start_at(place, request))
     }
 
     fn place_as(&self, caller: &Caller, name: &str, class: u64, exclusion: u64) -> Result<(), Error> {
@@ -266,12 +264,34 @@ impl Loader for Service {
     }
 
     fn spawn(&self, caller: &Caller, request: &[u8], reason: &mut [u8]) -> Result<u64, Error> {
-        spawn_as(request, reason, |request| self.start_for(request, caller.user))
+        // A message is served on a thread of this program's: what its sender may have started, the file's mode says.
+        let user = if is_by_message(caller) { USER_SYSTEM } else { caller.user };
+        spawn_as(caller, request, reason, |request| {
+            // The file server or the personality may not be there for seconds.
+            let _away = away(caller)?;
+            self.start_for(request, user)
+        })
     }
+}
+
+/// Whether it runs on a thread of this program's.
+fn is_by_message(caller: &Caller) -> bool {
+    caller.flags & (BY_POST | BY_LINE) != 0
+}
+
+/// Who may start a program as this user, at the cost of that task.
+fn may_ask(caller: &Caller, request: &Request) -> Result<(), Refusal> {
+    let user = caller.user;
+    if (request.user != user || request.payer != 0) && user != USER_SYSTEM {
+        let reason = format!("user {user} cannot start a program as user {}", request.user);
+        return Err(Refusal { error: Error::Denied, reason });
+    }
+    Ok(())
 }
 
 /// Starts what an encoded request says, in some way.
 fn spawn_as(
+    caller: &Caller,
     request: &[u8],
     reason: &mut [u8],
     start: impl FnOnce(&Request) -> Result<u64, Refusal>,
@@ -280,8 +300,15 @@ fn spawn_as(
         return Err(Error::TooBig);
     }
     // A copy: the caller's other threads could change it between check and use.
-    let request = Request::decode(&fault::copy_in(request)?)?;
-    start(&request).map_err(|refusal| {
+    let mut request = Request::decode(&fault::copy_in(request)?)?;
+    let started = may_ask(caller, &request).and_then(|()| {
+        // Nobody would pay for what a message has started here.
+        if is_by_message(caller) && request.payer == 0 {
+            request.payer = caller.task;
+        }
+        start(&request)
+    });
+    started.map_err(|refusal| {
         let line = refusal.reason.as_bytes();
         let len = line.len().min(reason.len().saturating_sub(1));
         match fault::copy_out(reason, &[&line[..len], &[0u8][..]].concat()) {
@@ -294,12 +321,30 @@ fn spawn_as(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use musubi::abi::gate::Record;
 
     #[test]
     fn who_may_run_what() {
         let file = |owner, mode| FileInfo { owner, mode, ..FileInfo::default() };
         assert!(may_run(&file(0, 0o555), 1) && may_run(&file(1, 0o500), 1) && may_run(&file(1, 0), USER_SYSTEM));
         assert!(!may_run(&file(0, 0o550), 1) && !may_run(&file(1, 0o055), 1) && !may_run(&file(1, 0o444), 1));
+    }
+
+    #[test]
+    fn who_may_ask_for_what() {
+        let asks = |of: u64, flags: u32, user: u64, payer: u64| {
+            let caller = Caller(Record { user: of, task: 7, flags, ..Record::default() });
+            let request = Request { user, payer, ..Request::default() };
+            let mut paid = None;
+            let start = |request: &Request| Ok(*paid.insert(request.payer));
+            (spawn_as(&caller, &request.encode(), &mut [0; 64], start), paid)
+        };
+        for flags in [0, BY_POST] {
+            assert_eq!(asks(1, flags, 0, 0), (Err(Error::Denied), None), "as the system");
+            assert_eq!(asks(1, flags, 1, 3), (Err(Error::Denied), None), "at another one's cost");
+            assert_eq!(asks(USER_SYSTEM, flags, 1, 3), (Ok(3), Some(3)));
+        }
+        assert_eq!([0, BY_POST, BY_LINE].map(|flags| asks(1, flags, 1, 0).0), [Ok(0), Ok(7), Ok(7)]);
     }
 
     #[test]

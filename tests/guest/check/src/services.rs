@@ -4,6 +4,7 @@
 mod floods;
 pub mod pipes;
 mod short;
+mod starts;
 pub mod strangers;
 mod system;
 mod wild;
@@ -47,6 +48,8 @@ pub const CHECKS: &[Check] = &[
     ("no_program_has_all_pipes", pipes::no_program_has_all_pipes),
     ("every_skeleton_refuses", wild::every_skeleton_refuses),
     ("a_file_that_may_not_be_read", system::a_file_that_may_not_be_read),
+    ("started_by_the_loaders_post", starts::started_by_the_loaders_post),
+    ("only_what_may_be_read_is_started", starts::only_what_may_be_read_is_started),
     ("answers_that_cannot_be_written", system::answers_that_cannot_be_written),
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
@@ -436,6 +439,7 @@ pub fn role(how: &str, gate: u64, count: u64) -> i32 {
     match how {
         "flood" => return i32::from(floods::flood(Post(gate), count).is_err()),
         "wild" => return wild::wild(count),
+        "ask-and-leave" => return i32::from(starts::ask_and_leave().is_err()),
         "collect-nothing" => return i32::from(floods::collect_nothing(gate, count).is_err()),
         _ => {}
     }

@@ -21,6 +21,8 @@ pub fn cases() -> Vec<Case> {
                 "no_program_has_all_pipes",
                 "every_skeleton_refuses",
                 "a_file_that_may_not_be_read",
+                "started_by_the_loaders_post",
+                "only_what_may_be_read_is_started",
                 "answers_that_cannot_be_written",
                 "of_another_interface",
                 "a_method_that_faults",
