@@ -1,5 +1,6 @@
 //! How a server that publishes its name nowhere says to whoever started it where it is: the name service itself, and all others in a
-//! machine without one. The gate to call is in the environment of the started program, as a decimal number.
+//! machine without one. The gate to call is in the environment of the started program, as a decimal number; others may know it by the name `ready`,
+//! and are refused.
 
 use derive::interface;
 use rt::{Caller, Error};

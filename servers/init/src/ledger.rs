@@ -4,9 +4,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
+use musubi::abi::gate::record::BY_POST;
 use musubi::interfaces::ledger::{KEY_MAX, Ledger, RECORD_MAX};
 use musubi::interfaces::ready::Ready;
-use musubi::rt::{Condition, Mutex, fault};
+use musubi::rt::{Condition, Mutex, fault, task};
 use musubi::{Caller, Error};
 
 /// Records of one server.
@@ -54,9 +55,20 @@ impl Book {
     }
 }
 
+/// What somebody has sent before he ended may come after the first words of the next one, who is not begun before the end is known. To be asked
+/// with what is to be changed in hand.
+fn is_there(caller: &Caller) -> Result<(), Error> {
+    let is_gone = caller.flags & BY_POST != 0 && task::info(caller.task).is_none();
+    if is_gone { Err(Error::Dead) } else { Ok(()) }
+}
+
 impl Ready for Book {
     fn ready(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
-        *self.ready.lock().get_mut(&caller.text).ok_or(Error::Denied)? = (gate, caller.task);
+        let mut all = self.ready.lock();
+        let last = all.get_mut(&caller.text).ok_or(Error::Denied)?;
+        is_there(caller)?;
+        *last = (gate, caller.task);
+        drop(all);
         self.changed.notify_all();
         Ok(())
     }
@@ -95,5 +107,26 @@ impl Ledger for Book {
         })?;
         fault::copy_out(entry, &found)?;
         Ok(found.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use musubi::abi::gate::Record;
+
+    /// By its gate, or by a message of one that has ended.
+    fn server(text: u64, flags: u32) -> Caller {
+        Caller(Record { text, task: 5, flags, ..Record::default() })
+    }
+
+    #[test]
+    fn who_has_ended_does_not_speak_after_the_next_one() {
+        let book = Book::new();
+        book.hears(7);
+        assert_eq!(book.ready(&server(7, 0), 3), Ok(()));
+        assert_eq!(book.ready(&server(7, BY_POST), 4), Err(Error::Dead));
+        assert_eq!([0, BY_POST].map(|flags| book.ready(&server(8, flags), 4)), [Err(Error::Denied); 2]);
+        assert_eq!(book.await_ready(7, 5, 0), Ok(3));
     }
 }

@@ -24,7 +24,7 @@ use musubi::interfaces::devices::{DevicesClient, RECORD};
 use musubi::interfaces::ledger::ledger_serve;
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::power::power_serve_by;
-use musubi::interfaces::ready::ready_serve;
+use musubi::interfaces::ready::ready_serve_by;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::servers_serve_by;
 use musubi::rt::post::Post;
@@ -79,9 +79,10 @@ impl System {
     fn begin(start: &Start) -> Result<System, String> {
         let loader = gate(start, "LOADER")?;
         let client = LOADER.get_or_try(|| LoaderClient::bind(loader)).map_err(doing("loader"))?;
-        let ready = ready_serve(&BOOK).map_err(doing("gates"))?;
-        let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
         let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"));
+        // What one server says is heard in the order in which it was said.
+        let ready = ready_serve_by(&BOOK, by_post()?.receivers(1)).map_err(doing("gates"))?;
+        let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
         // The machine is switched off once: nobody waits behind another one.
         let power = power_serve_by(&SWITCH, by_post()?.receivers(1)).map_err(doing("gates"))?;
         let servers = servers_serve_by(&SUPERVISOR, by_post()?).map_err(doing("gates"))?;
@@ -95,7 +96,8 @@ impl System {
                 .map_err(|why| format!("{}: {why}", server.path))?;
             has_console |= is_there && server.name == system::CONSOLE;
             if server.name == system::NAMES {
-                let own = [("power", power.address()), ("servers", servers.address())];
+                let own = [("power", &power), ("servers", &servers), ("ready", &ready)];
+                let own = own.map(|(name, gates)| (name, gates.address()));
                 let loaders = [("loader", loader), ("pack", gate(start, "PACK")?), ("devices", devices)];
                 for (name, gate) in own.into_iter().chain(loaders) {
                     SUPERVISOR.directory.publish(name, gate).map_err(doing(name))?;

@@ -18,6 +18,7 @@ use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pack::{PackClient, RECORD};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
+use musubi::interfaces::ready::ReadyClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
@@ -91,6 +92,10 @@ fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
     same!(pack.take(0, array(&mut record)?, &mut name), Err(Error::Denied), "a file of the image, by the gate");
     let taken = posts.take(0, array(&mut record)?, &mut name).and_then(|one| one.wait());
     same!(taken, Err(Error::Denied), "a file of the image, by the post");
+    let ready = ReadyClient::bind(gate("ready")?).map_err(doing("bind"))?;
+    let posts = ready.by_post(answers).map_err(doing("ready"))?;
+    same!(ready.ready(1), Err(Error::Denied), "who is no server is not ready, by the gate");
+    same!(posts.ready(1).and_then(|one| one.wait()), Err(Error::Denied), "who is no server is not ready, by the post");
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use musubi::interfaces::pack::PackClient;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
 use musubi::interfaces::processes::ProcessesClient;
+use musubi::interfaces::ready::ReadyClient;
 use musubi::interfaces::request::Request;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
@@ -39,7 +40,7 @@ use musubi::{Error, names, servers};
 /// A server's interface, what it is known by in messages, and methods whose words mean something whatever they are: they would wait.
 type Served = (&'static str, Interface, u32, &'static [&'static str]);
 
-const ALL: [Served; 18] = [
+const ALL: [Served; 19] = [
     ("names", NamesClient::INTERFACE, NamesClient::IDENTITY, &[]),
     ("files", FilesClient::INTERFACE, FilesClient::IDENTITY, &[]),
     ("files/streams", StreamClient::INTERFACE, StreamClient::IDENTITY, &[]),
@@ -54,6 +55,7 @@ const ALL: [Served; 18] = [
     ("linux", LinuxClient::INTERFACE, LinuxClient::IDENTITY, &[]),
     ("sched", SchedClient::INTERFACE, SchedClient::IDENTITY, &[]),
     ("servers", ServersClient::INTERFACE, ServersClient::IDENTITY, &[]),
+    ("ready", ReadyClient::INTERFACE, ReadyClient::IDENTITY, &[]),
     ("loader", LoaderClient::INTERFACE, LoaderClient::IDENTITY, &[]),
     ("pack", PackClient::INTERFACE, PackClient::IDENTITY, &[]),
     ("devices", DevicesClient::INTERFACE, DevicesClient::IDENTITY, &[]),
