@@ -1,5 +1,6 @@
 //! What a server wants the next one to know, kept by whoever restarts it: records by key, for each server its own. The gate to call
-//! is in the environment of such a server, as a decimal number.
+//! is in the environment of such a server, as a decimal number; others may know it by the name `ledger`, and are refused. What was sent there and is
+//! not answered when its sender ends is kept, or not.
 
 use derive::interface;
 use rt::{Caller, Error};

@@ -51,7 +51,10 @@ impl Book {
         caller: &Caller,
         what: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        what(self.kept.lock().get_mut(&caller.text).ok_or(Error::Denied)?)
+        let mut all = self.kept.lock();
+        let kept = all.get_mut(&caller.text).ok_or(Error::Denied)?;
+        is_there(caller)?;
+        what(kept)
     }
 }
 
@@ -118,6 +121,18 @@ mod tests {
     /// By its gate, or by a message of one that has ended.
     fn server(text: u64, flags: u32) -> Caller {
         Caller(Record { text, task: 5, flags, ..Record::default() })
+    }
+
+    #[test]
+    fn what_one_who_has_ended_has_sent_changes_nothing() {
+        let book = Book::new();
+        book.is_for(7);
+        assert_eq!(book.keep(&server(7, 0), "a", b"1"), Ok(()));
+        assert_eq!(book.keep(&server(7, BY_POST), "a", b"2"), Err(Error::Dead));
+        assert_eq!(book.forget(&server(7, BY_POST), "a"), Err(Error::Dead));
+        assert_eq!([0, BY_POST].map(|flags| book.keep(&server(8, flags), "a", b"3")), [Err(Error::Denied); 2]);
+        let mut entry = [9; 4];
+        assert_eq!((book.next(&server(7, 0), "", &mut entry), entry), (Ok(3), *b"a\x001\x09"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
-use musubi::interfaces::ledger::ledger_serve;
+use musubi::interfaces::ledger::ledger_serve_by;
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::power::power_serve_by;
 use musubi::interfaces::ready::ready_serve_by;
@@ -82,11 +82,14 @@ impl System {
         let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"));
         // What one server says is heard in the order in which it was said.
         let ready = ready_serve_by(&BOOK, by_post()?.receivers(1)).map_err(doing("gates"))?;
-        let ledger = ledger_serve(&BOOK).map_err(doing("gates"))?;
+        let ledger = ledger_serve_by(&BOOK, by_post()?.receivers(1)).map_err(doing("gates"))?;
         // The machine is switched off once: nobody waits behind another one.
         let power = power_serve_by(&SWITCH, by_post()?.receivers(1)).map_err(doing("gates"))?;
         let servers = servers_serve_by(&SUPERVISOR, by_post()?).map_err(doing("gates"))?;
-        [&ready, &power, &servers].into_iter().try_for_each(|gates| gates.admit(&ANYBODY)).map_err(doing("acl"))?;
+        [&ready, &ledger, &power, &servers]
+            .into_iter()
+            .try_for_each(|gates| gates.admit(&ANYBODY))
+            .map_err(doing("acl"))?;
         thread::spawn(|| SUPERVISOR.end_them(), 0).map_err(doing("thread"))?;
         let devices = gate(start, "DEVICES")?;
         let mut has_console = false;
@@ -96,7 +99,7 @@ impl System {
                 .map_err(|why| format!("{}: {why}", server.path))?;
             has_console |= is_there && server.name == system::CONSOLE;
             if server.name == system::NAMES {
-                let own = [("power", &power), ("servers", &servers), ("ready", &ready)];
+                let own = [("power", &power), ("servers", &servers), ("ready", &ready), ("ledger", &ledger)];
                 let own = own.map(|(name, gates)| (name, gates.address()));
                 let loaders = [("loader", loader), ("pack", gate(start, "PACK")?), ("devices", devices)];
                 for (name, gate) in own.into_iter().chain(loaders) {

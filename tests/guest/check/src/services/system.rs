@@ -13,6 +13,7 @@ use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
+use musubi::interfaces::ledger::LedgerClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pack::{PackClient, RECORD};
@@ -96,6 +97,17 @@ fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
     let posts = ready.by_post(answers).map_err(doing("ready"))?;
     same!(ready.ready(1), Err(Error::Denied), "who is no server is not ready, by the gate");
     same!(posts.ready(1).and_then(|one| one.wait()), Err(Error::Denied), "who is no server is not ready, by the post");
+    let ledger = LedgerClient::bind(gate("ledger")?).map_err(doing("bind"))?;
+    let posts = ledger.by_post(answers).map_err(doing("ledger"))?;
+    let mut entry = ledger.alloc(64).map_err(doing("room"))?;
+    let by_gate = [ledger.keep("a", b"b"), ledger.forget("a"), ledger.next("", &mut entry).map(drop)];
+    same!(by_gate, [Err(Error::Denied); 3], "who is no server has no ledger, by the gate");
+    let by_post = [
+        posts.keep("a", b"b").and_then(|one| one.wait()),
+        posts.forget("a").and_then(|one| one.wait()),
+        posts.next("", &mut entry).and_then(|one| one.wait()).map(drop),
+    ];
+    same!(by_post, [Err(Error::Denied); 3], "who is no server has no ledger, by the post");
     Ok(())
 }
 

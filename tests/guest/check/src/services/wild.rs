@@ -17,6 +17,7 @@ use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::files::FilesClient;
 use musubi::interfaces::keyboard::KeyboardClient;
+use musubi::interfaces::ledger::LedgerClient;
 use musubi::interfaces::linux::LinuxClient;
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::memory::MemoryClient;
@@ -40,7 +41,7 @@ use musubi::{Error, names, servers};
 /// A server's interface, what it is known by in messages, and methods whose words mean something whatever they are: they would wait.
 type Served = (&'static str, Interface, u32, &'static [&'static str]);
 
-const ALL: [Served; 19] = [
+const ALL: [Served; 20] = [
     ("names", NamesClient::INTERFACE, NamesClient::IDENTITY, &[]),
     ("files", FilesClient::INTERFACE, FilesClient::IDENTITY, &[]),
     ("files/streams", StreamClient::INTERFACE, StreamClient::IDENTITY, &[]),
@@ -56,6 +57,7 @@ const ALL: [Served; 19] = [
     ("sched", SchedClient::INTERFACE, SchedClient::IDENTITY, &[]),
     ("servers", ServersClient::INTERFACE, ServersClient::IDENTITY, &[]),
     ("ready", ReadyClient::INTERFACE, ReadyClient::IDENTITY, &[]),
+    ("ledger", LedgerClient::INTERFACE, LedgerClient::IDENTITY, &[]),
     ("loader", LoaderClient::INTERFACE, LoaderClient::IDENTITY, &[]),
     ("pack", PackClient::INTERFACE, PackClient::IDENTITY, &[]),
     ("devices", DevicesClient::INTERFACE, DevicesClient::IDENTITY, &[]),
