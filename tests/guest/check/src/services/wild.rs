@@ -1,9 +1,9 @@
 //! The skeletons of the system's own servers, with anything in front of them: by the post messages of other interfaces, of no method and
-//! with words that are no arguments; by the gates words that are none, and memory that may be read and written, of any contents. What is no
+//! with words that are no arguments; by the gates words that are none; by both memory that may be read and written, of any contents. What is no
 //! argument is answered with an error, and nobody ends.
 
 use super::floods::Random;
-use super::{END_NS, raw};
+use super::{END_NS, answers, raw};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
@@ -33,6 +33,7 @@ use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Returns;
+use musubi::rt::later::Later;
 use musubi::rt::post::Post;
 use musubi::rt::serve::opener;
 use musubi::rt::{Bound, request};
@@ -128,7 +129,8 @@ fn words(random: &mut Random) -> [u64; 6] {
     })
 }
 
-fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Random) -> Outcome {
+fn one(served: &Served, gate: u64, random: &mut Random) -> Outcome {
+    let (_, interface, identity, spared) = served;
     let methods = interface.methods.len() as u64;
     let bound = Bound::bind(gate, 0).map_err(doing("bind"))?;
     let is_spared = |method: u64| spared.contains(&interface.methods[method as usize].name);
@@ -151,7 +153,7 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
             holds!(!is_lost, "{what} by the gate, with {words:x?}: {outcome:?}");
         }
     }
-    contents(name, interface, gate, random)?;
+    contents(served, gate, random)?;
     // Behind the methods there is one that opens other ways.
     let post = bound.call(methods, [opener::POST, u64::from(*identity), 0, 0, 0, 0]).and_then(result_of);
     let post = Post(post.map_err(doing("its post"))?);
@@ -165,15 +167,17 @@ fn one((name, interface, identity, spared): &Served, gate: u64, random: &mut Ran
 const ROOM: usize = 2048;
 const BEGINS: u64 = 1024;
 
-/// By the gate: arguments that lie in memory which the server may use, as long as they say that they are, and what is in them is anybody's guess.
-fn contents(name: &str, interface: &Interface, gate: u64, random: &mut Random) -> Outcome {
+/// Arguments that lie in memory which the server may use, as long as they say that they are, and what is in them is anybody's guess.
+fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Random) -> Outcome {
     // What is written to the console is seen, and who reads there waits for a person.
-    if name == "console/streams" {
+    if *name == "console/streams" {
         return Ok(());
     }
     let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;
-    for _ in 0..COUNT {
-        let method = random.next() % interface.methods.len() as u64;
+    let (answers, methods) = (answers()?, interface.methods.len() as u64);
+    let posts = Later::by_post(&bound, &answers, methods, *identity).map_err(doing("by_post"))?;
+    for n in 0..2 * COUNT {
+        let method = random.next() % methods;
         let known = &interface.methods[method as usize];
         if !known.arguments.iter().any(|one| one.1.contains('&')) {
             continue;
@@ -196,9 +200,15 @@ fn contents(name: &str, interface: &Interface, gate: u64, random: &mut Random) -
             }
         }
         let words = core::array::from_fn(|n| all.get(n).copied().unwrap_or(0));
-        let outcome = bound.call(method, words).and_then(result_of);
-        holds!(!matches!(outcome, Err(Error::Dead | Error::Faulted)), "{} of {words:x?}: {outcome:?}", known.name);
+        let (way, outcome) = match n % 2 {
+            0 => ("gate", bound.call(method, words)),
+            _ => ("post", posts.begin(false, method, words, []).and_then(|one| one.wait())),
+        };
+        let outcome = outcome.and_then(result_of);
+        let is_lost = matches!(outcome, Err(Error::Dead | Error::Faulted));
+        holds!(!is_lost, "{} by the {way} of {words:x?}: {outcome:?}", known.name);
     }
+    same!(answers.strangers(), 0, "{name}: other messages");
     bound.unbind().map_err(doing("unbind"))
 }
 
