@@ -59,7 +59,7 @@ impl<L: Locks, C: Default> Tree<L, C> {
         }
         let of = Status { number: self.next.fetch_add(1, Ordering::Relaxed), ..of };
         let mut node = Node::new(of, Some(&directory));
-        node.taken = Some(self.taken(of.owner)?);
+        node.taken = Some(self.taken(of.owner, &directory)?);
         let node = Arc::new(node);
         let mut state = directory.lock();
         // What is there already says so to whoever may not make it, too.
@@ -100,6 +100,7 @@ impl<L: Locks, C: Default> Tree<L, C> {
                 return Err(Error::NotEmpty);
             }
             own.gone = true;
+            node.turn();
             let state = held.of(&directory)?;
             _removed = state.names_for(user, directory.owner)?.remove(name);
             state.mtime = now;
@@ -176,7 +177,9 @@ impl<L: Locks, C: Default> Tree<L, C> {
                 return Err(Error::NotEmpty);
             }
             own.gone = true;
+            target.turn();
         }
+        node.turn();
         // From here on nothing fails.
         let state = held.of(&old)?;
         state.mtime = now;

@@ -8,6 +8,7 @@ mod change;
 mod node;
 mod opens;
 mod path;
+mod ways;
 
 pub use node::{Kind, Locks, Node, Status};
 pub use opens::{By, Open, Opens};
@@ -18,6 +19,7 @@ use abi::task::USER_SYSTEM;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
+use ways::Ways;
 
 /// What a person may do to a node, as in the last three bits of a mode.
 pub mod bits {
@@ -49,6 +51,13 @@ impl Share {
 #[derive(Debug)]
 pub(crate) struct Taken(Arc<Share>);
 
+impl Taken {
+    /// One more of the same person's.
+    fn another(&self, most: u64) -> Result<Taken, Error> {
+        self.0.take(most)
+    }
+}
+
 impl Drop for Taken {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
@@ -57,7 +66,8 @@ impl Drop for Taken {
 
 /// Files by their paths. `C`: what a file consists of.
 pub struct Tree<L: Locks, C> {
-    root: Arc<Node<L, C>>,
+    pub(crate) root: Arc<Node<L, C>>,
+    pub(crate) ways: Ways<L, C>,
     next: AtomicU64,
     /// Held while a directory goes to another one.
     moves: L::Lock<()>,
@@ -78,6 +88,7 @@ impl<L: Locks, C: Default> Tree<L, C> {
         let own = Status { number: 1, kind: Kind::Directory, owner: USER_SYSTEM, mode: 0o777, mtime: now };
         Tree {
             root: Arc::new(Node::new(own, None)),
+            ways: Ways::new(),
             next: AtomicU64::new(2),
             moves: L::new(0, ()),
             // Taken and given back with nothing else in between.
@@ -91,9 +102,16 @@ impl<L: Locks, C: Default> Tree<L, C> {
         &self.root
     }
 
-    fn taken(&self, user: u64) -> Result<Taken, Error> {
-        let share = L::lock(&self.shares).entry(user).or_default().clone();
-        share.take(if user == USER_SYSTEM { u64::MAX } else { self.most })
+    /// One of a person's nodes, in this directory. In his own it is known without the lock which they are.
+    fn taken(&self, user: u64, directory: &Node<L, C>) -> Result<Taken, Error> {
+        let most = if user == USER_SYSTEM { u64::MAX } else { self.most };
+        match &directory.taken {
+            Some(own) if directory.owner == user => own.another(most),
+            _ => {
+                let share = L::lock(&self.shares).entry(user).or_default().clone();
+                share.take(most)
+            }
+        }
     }
 
     /// Nodes that a person has: those with names, and those that are still open.
@@ -107,22 +125,15 @@ impl<L: Locks, C: Default> Tree<L, C> {
     /// `NotFound`, `NotADirectory`, `Denied`; `TooBig`, `BadArgument` for what is no path.
     pub fn find(&self, user: u64, path: &[u8]) -> Result<Arc<Node<L, C>>, Error> {
         path::check(path)?;
-        let mut at = self.root.clone();
-        for name in path.split(|&b| b == b'/') {
-            at = at.step(user, name)?;
-        }
-        Ok(at)
+        let (before, name) = path::split(path);
+        self.directory(user, before)?.step(user, name)
     }
 
     /// The directory that a path's last name lies in, and that name; whether a slash follows it.
     fn place<'p>(&self, user: u64, path: &'p [u8]) -> Result<(Arc<Node<L, C>>, &'p [u8], bool), Error> {
         path::check(path)?;
         let (before, name, slash) = path::last(path)?;
-        let mut at = self.root.clone();
-        for name in before.split(|&b| b == b'/') {
-            at = at.step(user, name)?;
-        }
-        Ok((at, name, slash))
+        Ok((self.directory(user, before)?, name, slash))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A file or a directory: what is known of it, behind its own lock.
 
+use crate::ways::Turns;
 use crate::{Taken, bits};
 use abi::Error;
 use abi::task::USER_SYSTEM;
@@ -14,6 +15,12 @@ pub trait Locks: 'static {
     type Guard<'a, T: 'a>: DerefMut<Target = T>;
     fn new<T>(rank: u64, value: T) -> Self::Lock<T>;
     fn lock<T>(lock: &Self::Lock<T>) -> Self::Guard<'_, T>;
+    /// What is counted on by one at a time, and read by anybody.
+    type Count: Default;
+    fn count(count: &Self::Count) -> u64;
+    fn count_on(count: &Self::Count);
+    /// Who executes this: the same as long as a thread is there, and seldom another one's.
+    fn here() -> usize;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +65,8 @@ pub struct Node<L: Locks, C> {
     pub owner: u64,
     /// Of its owner's nodes; none for the root.
     pub(crate) taken: Option<Taken>,
+    /// Of a directory.
+    pub(crate) turns: Option<Arc<Turns<L>>>,
     pub(crate) state: L::Lock<State<L, C>>,
 }
 
@@ -76,7 +85,8 @@ impl<L: Locks, C: Default> Node<L, C> {
             }
         };
         let state = State { mode: of.mode & 0o777, mtime: of.mtime, gone: false, body };
-        Node { number: of.number, kind: of.kind, owner: of.owner, taken: None, state: L::new(of.number, state) }
+        let turns = (of.kind == Kind::Directory).then(Turns::new);
+        Node { number: of.number, kind: of.kind, owner: of.owner, taken: None, turns, state: L::new(of.number, state) }
     }
 
     pub(crate) fn lock(&self) -> L::Guard<'_, State<L, C>> {
@@ -85,21 +95,35 @@ impl<L: Locks, C: Default> Node<L, C> {
 
     /// What a name in this directory leads to.
     pub(crate) fn step(self: &Arc<Self>, user: u64, name: &[u8]) -> Result<Arc<Node<L, C>>, Error> {
+        self.next(user, name).map(|next| next.0)
+    }
+
+    /// The same, and the turn (0: of a file) that it is in as long as this name leads there.
+    pub(crate) fn next(self: &Arc<Self>, user: u64, name: &[u8]) -> Result<(Arc<Node<L, C>>, u64), Error> {
         let state = self.lock();
         let Body::Directory { names, parent } = &state.body else { return Err(Error::NotADirectory) };
-        match name {
-            b"" => return Ok(self.clone()),
-            _ => may(user, self.owner, state.mode, bits::EXECUTE)?,
+        if !name.is_empty() {
+            may(user, self.owner, state.mode, bits::EXECUTE)?;
         }
-        match name {
-            b"." => Ok(self.clone()),
+        let to = match name {
+            b"" | b"." => self.clone(),
             // Above the root is the root; what was taken away leads nowhere.
             b".." => match parent.upgrade() {
-                Some(parent) => Ok(parent),
-                None if state.gone => Err(Error::NotFound),
-                None => Ok(self.clone()),
+                Some(parent) => parent,
+                None if state.gone => return Err(Error::NotFound),
+                None => self.clone(),
             },
-            _ => names.get(name).cloned().ok_or(Error::NotFound),
+            _ => names.get(name).cloned().ok_or(Error::NotFound)?,
+        };
+        // With the lock in hand, without which it does not go from here.
+        let turn = to.turns.as_ref().map_or(0, |turns| turns.now());
+        Ok((to, turn))
+    }
+
+    /// Ways through here are not what they were: who does this has the locks of what it changes.
+    pub(crate) fn turn(&self) {
+        if let Some(turns) = &self.turns {
+            turns.turn();
         }
     }
 
@@ -176,6 +200,7 @@ impl<L: Locks, C: Default> Node<L, C> {
             apply(content, mode)?;
         }
         state.mode = mode;
+        self.turn();
         Ok(())
     }
 

@@ -18,6 +18,11 @@ pub fn check(path: &[u8]) -> Result<(), Error> {
     if path.contains(&0) { Err(Error::BadArgument) } else { Ok(()) }
 }
 
+/// A path as what comes before its last name, and that name: nothing, if a slash is the last.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1))
+}
+
 /// A path as what comes before its last name, that name, and whether a slash follows it.
 ///
 /// # Errors
@@ -25,7 +30,6 @@ pub fn check(path: &[u8]) -> Result<(), Error> {
 pub fn last(path: &[u8]) -> Result<(&[u8], &[u8], bool), Error> {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     let (path, slash) = (&path[..end], end < path.len());
-    let begin = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
-    let name = &path[begin..];
-    if matches!(name, b"" | b"." | b"..") { Err(Error::BadArgument) } else { Ok((&path[..begin], name, slash)) }
+    let (before, name) = split(path);
+    if matches!(name, b"" | b"." | b"..") { Err(Error::BadArgument) } else { Ok((before, name, slash)) }
 }

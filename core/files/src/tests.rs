@@ -3,6 +3,7 @@
 mod locks;
 mod model;
 mod race;
+mod ways;
 
 use crate::{By, Kind, NAME_MAX, Opens, PATH_MAX, Tree};
 use abi::Error;
@@ -235,7 +236,7 @@ fn a_list_goes_on_where_it_ended() {
 /// Some come again, and are not given twice.
 fn number() -> u64 {
     static NEXT: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
-    NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed) / 2
+    NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed) / 2 << 8
 }
 
 #[test]

@@ -51,6 +51,15 @@ pub fn me() -> u32 {
     sync::me()
 }
 
+/// The same made for choosing one of some places, as many as a power of two, by a remainder: so that threads that are there at the same time seldom
+/// have one in common, however far from one another their stacks lie.
+#[must_use]
+#[inline]
+pub fn spread() -> usize {
+    // Multiples of the golden ratio (Knuth 6.4): of numbers in a row, or in steps, none lie close together; turned round, for a remainder.
+    (sync::me().wrapping_mul(0x9e37_79b9) >> 16).reverse_bits() as usize >> 16
+}
+
 /// What is known of a thread; `None` if it is not there (any more).
 #[must_use]
 pub fn info(thread: u64) -> Option<ThreadInfo> {

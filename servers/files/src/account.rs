@@ -1,12 +1,14 @@
 //! Who pays for files: tasks that never run. Each person has one, made by a thread of this program's own, so that it is not a child of
 //! whoever happened to ask, and lives as long as this program.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 use musubi::Error;
 use musubi::abi::task::{Limits, USER_SYSTEM};
+use musubi::rt::sync::Place;
 use musubi::rt::{Condition, Mutex, task};
 
 /// How long a caller waits until there is an account.
@@ -55,7 +57,43 @@ impl State {
     }
 }
 
+/// A person's account, for everybody to look at without a lock: once it is there it stays.
+struct Known {
+    user: u64,
+    account: u64,
+    next: Option<&'static Known>,
+}
+
+/// Lists of them, by the last bits of the person's number.
+struct Book([Place<Known>; LISTS]);
+
+const LISTS: usize = 16;
+
+impl Book {
+    const fn new() -> Book {
+        Book([const { Place::new() }; LISTS])
+    }
+
+    fn get(&self, user: u64) -> Option<u64> {
+        let mut list = self.0[user as usize % LISTS].get();
+        while let Some(known) = list {
+            if known.user == user {
+                return Some(known.account);
+            }
+            list = known.next;
+        }
+        None
+    }
+
+    /// By one at a time.
+    fn add(&self, user: u64, account: u64) {
+        let list = &self.0[user as usize % LISTS];
+        list.set(Some(Box::leak(Box::new(Known { user, account, next: list.get() }))));
+    }
+}
+
 pub struct Accounts {
+    book: Book,
     state: Mutex<State>,
     /// An account is there.
     made: Condition,
@@ -68,6 +106,7 @@ pub struct Accounts {
 impl Accounts {
     pub const fn new() -> Accounts {
         Accounts {
+            book: Book::new(),
             state: Mutex::new(State::new()),
             made: Condition::new(),
             asked: Condition::new(),
@@ -79,6 +118,9 @@ impl Accounts {
     pub fn of(&self, user: u64) -> Result<u64, Error> {
         if user == USER_SYSTEM {
             return Ok(0);
+        }
+        if let Some(account) = self.book.get(user) {
+            return Ok(account);
         }
         let mut state = self.state.lock();
         let wished_in = state.rounds;
@@ -95,7 +137,9 @@ impl Accounts {
 
     /// Has the thread look around that makes accounts.
     pub fn stir(&self) {
-        if self.asleep.swap(false, Ordering::SeqCst) {
+        // What was done is there before this is looked at: who goes to sleep says so first, and looks then.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
             // Between its last look and its sleep it holds this.
             drop(self.state.lock());
             self.asked.notify_one();
@@ -115,7 +159,9 @@ impl Accounts {
         state.make(|user| {
             // As much as this program itself may have. It is the system's, so that nobody ends it.
             let limits = Limits { threads: 1, ..Limits::default() };
-            task::create(&limits, USER_SYSTEM, format!("files of user {user}").as_bytes())
+            let account = task::create(&limits, USER_SYSTEM, format!("files of user {user}").as_bytes())?;
+            self.book.add(user, account);
+            Ok(account)
         });
         self.made.notify_all();
     }
@@ -141,5 +187,14 @@ mod tests {
         state.make(|user| if user == 7 { Ok(70) } else { Err(Error::Quota) });
         assert_eq!([7, 8].map(|user| state.outcome(user, later)), [Some(Ok(70)), Some(Err(Error::Quota))]);
         assert_eq!(state.outcome(7, state.rounds), Some(Ok(70)), "what is there stays");
+    }
+
+    #[test]
+    fn what_is_in_the_book_stays_there() {
+        let book = Book::new();
+        let users = [7, 7 + LISTS as u64, 8];
+        users.iter().for_each(|user| book.add(*user, 10 * user));
+        assert_eq!(users.map(|user| book.get(user)), users.map(|user| Some(10 * user)));
+        assert_eq!([9, 7 + 2 * LISTS as u64].map(|user| book.get(user)), [None; 2]);
     }
 }

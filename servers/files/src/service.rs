@@ -11,7 +11,7 @@ use musubi::interfaces::files::{
 };
 use musubi::interfaces::stream::Stream;
 use musubi::rt::sync::MutexGuard;
-use musubi::rt::{Mutex, fault, random, section, task, time};
+use musubi::rt::{Mutex, fault, random, section, task, thread, time};
 use musubi::{Caller, Error};
 use tree::{By, Kind, Locks, NAME_MAX, Node, Opens, PATH_MAX, Status, Tree, bits};
 use zerocopy::IntoBytes;
@@ -34,6 +34,20 @@ impl Locks for Plain {
 
     fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
         lock.lock()
+    }
+
+    type Count = AtomicU64;
+
+    fn count(count: &AtomicU64) -> u64 {
+        count.load(Ordering::Acquire)
+    }
+
+    fn count_on(count: &AtomicU64) {
+        count.fetch_add(1, Ordering::Release);
+    }
+
+    fn here() -> usize {
+        thread::spread()
     }
 }
 

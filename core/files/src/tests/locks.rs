@@ -3,10 +3,24 @@
 use crate::node::Locks;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// So that each thread has a number of its own.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
+    static HERE: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     /// Ranks of the locks that this thread holds.
     static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// And of those that it has taken since it was asked.
+    static TAKEN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The ranks of the locks that this thread takes in `what`.
+pub fn taken(what: impl FnOnce()) -> Vec<u64> {
+    TAKEN.with_borrow_mut(Vec::clear);
+    what();
+    TAKEN.with_borrow(Vec::clone)
 }
 
 pub struct Ranked;
@@ -53,7 +67,22 @@ impl Locks for Ranked {
             assert!(held.iter().all(|rank| *rank < lock.rank), "{} is taken while {held:?} are held", lock.rank);
             held.push(lock.rank);
         });
+        TAKEN.with_borrow_mut(|taken| taken.push(lock.rank));
         Guard { rank: lock.rank, inner: lock.inner.lock().unwrap() }
+    }
+
+    type Count = AtomicU64;
+
+    fn count(count: &AtomicU64) -> u64 {
+        count.load(Ordering::Acquire)
+    }
+
+    fn count_on(count: &AtomicU64) {
+        count.fetch_add(1, Ordering::Release);
+    }
+
+    fn here() -> usize {
+        HERE.with(|here| *here)
     }
 }
 
@@ -78,5 +107,19 @@ impl Locks for Shuttled {
 
     fn lock<T>(lock: &Self::Lock<T>) -> Self::Guard<'_, T> {
         lock.lock().unwrap()
+    }
+
+    type Count = shuttle::sync::atomic::AtomicU64;
+
+    fn count(count: &Self::Count) -> u64 {
+        count.load(Ordering::Acquire)
+    }
+
+    fn count_on(count: &Self::Count) {
+        count.fetch_add(1, Ordering::Release);
+    }
+
+    fn here() -> usize {
+        usize::from(shuttle::current::me())
     }
 }
