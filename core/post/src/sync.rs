@@ -13,7 +13,9 @@ pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use plain::{Turn, Turns};
 
 #[cfg(test)]
-pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use crate::tests::each::{AtomicU32, AtomicU64};
+#[cfg(test)]
+pub(crate) use shuttle::sync::atomic::Ordering;
 #[cfg(test)]
 pub(crate) use watched::{Turn, Turns, by_the_bit, locked};
 
@@ -45,6 +47,7 @@ mod plain {
 /// ever runs. That the bit alone keeps them apart is tried by those who say that they go by it.
 #[cfg(test)]
 mod watched {
+    use crate::tests::each::changes;
     use shuttle::sync::{Mutex, MutexGuard};
     use std::cell::Cell;
 
@@ -68,14 +71,18 @@ mod watched {
     #[derive(Debug, Default)]
     pub struct Turns(Mutex<()>);
 
-    pub struct Turn<'a>(#[expect(dead_code)] Option<MutexGuard<'a, ()>>);
+    pub struct Turn<'a>(Option<MutexGuard<'a, ()>>, &'a Turns);
 
     impl Turns {
         pub fn take(&self) -> Turn<'_> {
             let held = HELD.with(|held| held.replace(held.get() + 1));
             assert_eq!(held, 0, "two locks held at once");
             TAKEN.with(|taken| taken.set(taken.get() + 1));
-            Turn((!BY_THE_BIT.with(Cell::get)).then(|| self.0.lock().unwrap()))
+            let guard = (!BY_THE_BIT.with(Cell::get)).then(|| {
+                changes(self);
+                self.0.lock().unwrap()
+            });
+            Turn(guard, self)
         }
 
         /// The bit was seen set before it was this one's turn.
@@ -88,6 +95,10 @@ mod watched {
 
     impl Drop for Turn<'_> {
         fn drop(&mut self) {
+            if let Some(guard) = self.0.take() {
+                changes(self.1);
+                drop(guard);
+            }
             HELD.with(|held| held.set(held.get() - 1));
         }
     }

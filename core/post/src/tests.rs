@@ -4,7 +4,7 @@ mod accounts;
 mod all;
 mod deaths;
 mod depths;
-mod few;
+pub(crate) mod each;
 mod known;
 mod limit;
 mod lock;
@@ -14,6 +14,7 @@ mod one;
 mod race;
 mod rests;
 mod rights;
+mod steps;
 mod users;
 
 use crate::{Body, Caller, Config, Holder, Loan, Permit, Pool, Received, Reserve, Sender, Share, Whose};

@@ -1,14 +1,12 @@
-//! The smallest cases under each and every interleaving (as `shuttle` knows them: of whole memory accesses, in one order for all), depth
-//! first; those whose interleavings are too many (`many`), under all in which threads are interrupted a few times (`few`). What `race` has at random is larger.
+//! The smallest cases under each and every interleaving (as `shuttle` knows them: of whole memory accesses, in one order for all), depth first; those that are
+//! longer under all that threads can tell apart (`each`). What `race` has at random is larger.
 
+use super::each::{self, MOST, under};
 use super::*;
 use crate::{Back, Woken};
 use shuttle::scheduler::DfsScheduler;
-use shuttle::sync::Arc;
+use shuttle::sync::{Arc, Mutex};
 use shuttle::{Config as How, Runner, thread};
-
-/// More would not be a small case.
-const MOST: usize = 4_000_000;
 
 /// Runs a case in all ways, of which there is at least one more than if its threads ran one after the other.
 fn all(test: impl Fn() + Send + Sync + 'static) {
@@ -16,37 +14,31 @@ fn all(test: impl Fn() + Send + Sync + 'static) {
     assert!((3..MOST).contains(&ways), "{ways} interleavings");
 }
 
-/// Of a case that has millions of ways: all with at most three interruptions, and many at random. With `MUSUBI_FEW=N` all with at most N, and it says how many
-/// there were.
-fn many(test: impl Fn() + Send + Sync + Copy + 'static) {
-    if let Some(most) = std::env::var("MUSUBI_FEW").ok().and_then(|word| word.parse().ok()) {
-        std::println!("{} interleavings with at most {most} interruptions", few::run(most, test));
-        return;
-    }
-    let ways = few::run(3, test);
-    assert!(ways > 1000, "{ways} interleavings");
-    shuttle::check_random(test, 2_000);
-    shuttle::check_pct(test, 1_000, 3);
+/// Of a case that has millions of ways: one of all in which each thread sees the same.
+pub(super) fn all_told_apart(test: impl Fn() + Send + Sync + 'static) {
+    let ways = each::run(test);
+    assert!(ways.whole >= 3 && ways.all() < MOST, "{ways:?}");
 }
 
 /// As little as is needed: what is made takes steps, too.
+pub(super) const SMALL: Config = Config {
+    posts: 2,
+    messages: 2,
+    receivers: 2,
+    accounts: 1,
+    reserve: Reserve { posts: 0, messages: 0, receivers: 0, accounts: 0 },
+    processors: 3,
+    rest: || (),
+    waits: |_, _| (),
+};
+
 fn pool() -> Arc<Pool> {
-    let config = Config {
-        posts: 2,
-        messages: 2,
-        receivers: 2,
-        accounts: 1,
-        reserve: Reserve::default(),
-        processors: 3,
-        rest: || (),
-        waits: |_, _| (),
-    };
-    let pool = Pool::new(config);
+    let pool = Pool::new(SMALL);
     pool.get(1, SYSTEM).unwrap();
     Arc::new(pool)
 }
 
-fn two(pool: &Pool) -> [Who; 2] {
+pub(super) fn two(pool: &Pool) -> [Who; 2] {
     let paid = account(pool, 2);
     [Who::new(pool, 1, paid), Who::new(pool, 2, paid)]
 }
@@ -217,7 +209,7 @@ fn a_post_goes_while_somebody_sends() {
 /// Whoever has sent waits at the other post all the same.
 #[test]
 fn a_hand_over_in_one_step_and_a_time_out() {
-    many(|| {
+    all_told_apart(|| {
         let pool = pool();
         pool.get(2, SYSTEM).unwrap();
         let ([me, server], there, back) = (two(&pool), allow(&pool, 1), allow(&pool, 2));
@@ -249,7 +241,7 @@ fn a_hand_over_in_one_step_and_a_time_out() {
 /// Two send at the same time to one who waits at two posts: one of them wakes him, and the other message stays.
 #[test]
 fn a_message_at_each_of_two_posts() {
-    many(|| {
+    all_told_apart(|| {
         let pool = pool();
         pool.get(2, SYSTEM).unwrap();
         let ([me, other], posts) = (two(&pool), [allow(&pool, 1), allow(&pool, 2)]);
@@ -299,7 +291,7 @@ fn an_answer_and_the_end_of_its_holder() {
 /// A post goes while the time of who waits there is up: he hears of one of the two.
 #[test]
 fn a_post_goes_and_a_time_out() {
-    many(|| {
+    all_told_apart(|| {
         let pool = pool();
         let ([me, _], post) = (two(&pool), allow(&pool, 1));
         let Received::Waits(ticket) = pool.receive(&[post], &me.by(), true).unwrap() else { panic!() };
@@ -321,25 +313,23 @@ fn a_post_goes_and_a_time_out() {
 #[test]
 fn a_loan_and_an_answer_that_is_there_already() {
     const AT: u64 = 0x7000;
-    many(|| {
+    all_told_apart(|| {
         let pool = pool();
         pool.get(2, SYSTEM).unwrap();
         let ([me, server], to, back) = (two(&pool), allow(&pool, 1), allow(&pool, 2));
         let lends = Body { op: 1, words: [AT, 8, 0, 0, 0, 0], lend: 1 };
-        let mapped = Arc::new(shuttle::sync::Mutex::new(false));
-        let end = |woken: Woken, mapped: &shuttle::sync::Mutex<bool>| {
+        let mapped = Arc::new(Mutex::new(false));
+        let end = |woken: Woken, mapped: &Mutex<bool>| {
             if woken.touched {
-                *mapped.lock().unwrap() = false;
+                under(mapped, |mapped| *mapped = false);
             }
         };
         let serves = thread::spawn({
             let (pool, mapped) = (pool.clone(), mapped.clone());
             move || {
                 let Ok(Received::Message(..)) = pool.receive(&[to], &server.by(), false) else { return };
-                {
-                    let mut mapped = mapped.lock().unwrap();
-                    *mapped = touched(&pool, Holder { receiver: server.receiver, domain: 1 }, AT).is_some();
-                }
+                let holder = Holder { receiver: server.receiver, domain: 1 };
+                under(&mapped, |mapped| *mapped = touched(&pool, holder, AT).is_some());
                 let woken = pool.send(&back, &server.by(), &body(7), 0).unwrap();
                 woken.into_iter().for_each(|woken| end(woken, &mapped));
             }
@@ -367,7 +357,7 @@ fn a_loan_and_the_end_of_the_wait() {
         let lends = Body { op: 1, words: [AT, 8, 0, 0, 0, 0], lend: 1 };
         let Received::Waits(ticket) = pool.ask(&post, &me.by(), &lends).unwrap().received else { panic!() };
         let Ok(Received::Message(..)) = pool.receive(&[post], &server.by(), false) else { panic!() };
-        let mapped = Arc::new(shuttle::sync::Mutex::new(false));
+        let mapped = Arc::new(Mutex::new(false));
         let touches = thread::spawn({
             let (pool, mapped) = (pool.clone(), mapped.clone());
             move || {

@@ -1,5 +1,6 @@
 //! Threads that wait for messages and are woken, on `shuttle`'s.
 
+use super::each::under;
 use super::*;
 use crate::message::Envelope;
 use crate::{By, Called, Hands, Holder, Letter, Lies, Message, Question, Sent, Step, Woken};
@@ -15,6 +16,8 @@ pub struct Machine {
     /// What has been carried to threads that are to go on, by their records.
     carried: Mutex<BTreeMap<u32, Received>>,
     changed: Condvar,
+    /// Whether hands always carry, and not by chance.
+    carries: bool,
     /// Access lists, of those who may not: post and thread.
     denied: Mutex<BTreeSet<(u32, u64)>>,
 }
@@ -29,8 +32,18 @@ impl Machine {
     }
 
     pub fn around(pool: Pool) -> Arc<Machine> {
+        Machine::with_hands(pool, false)
+    }
+
+    /// One whose hands carry each message that they can.
+    pub fn carrying(config: Config) -> Arc<Machine> {
+        Machine::with_hands(Pool::new(config), true)
+    }
+
+    fn with_hands(pool: Pool, carries: bool) -> Arc<Machine> {
         Arc::new(Machine {
             pool,
+            carries,
             woken: Mutex::default(),
             carried: Mutex::default(),
             changed: Condvar::new(),
@@ -55,8 +68,13 @@ impl Machine {
             woken = self.changed.wait(woken).unwrap();
         }
         drop(woken);
-        let carried = self.carried.lock().unwrap().remove(&who.receiver);
-        carried.unwrap_or_else(|| self.pool.collect(who.receiver).expect("woken for a reason"))
+        self.came(who).expect("woken for a reason")
+    }
+
+    /// What has ended this thread's wait: it was carried there, or left.
+    pub fn came(&self, who: &Who) -> Option<Received> {
+        let carried = under(&self.carried, |carried| carried.remove(&who.receiver));
+        carried.or_else(|| self.pool.collect(who.receiver))
     }
 
     pub fn finish(&self, who: &Who, called: Result<Called, Error>) -> Result<Received, Error> {
@@ -121,7 +139,7 @@ impl Machine {
         self.finish(who, hands.called(step))
     }
 
-    /// [`Pool::send_and_receive`] by hands that carry, now and then.
+    /// [`Pool::send_and_receive`] by hands that carry.
     pub fn send_and_receive(&self, to: &Permit, at: &Permit, by: &Caller, body: &Body) -> Result<Called, Error> {
         let mut hands = Carrying::new(self, body);
         let step = self.pool.send_and_receive_with(to, at, by, &mut hands);
@@ -174,7 +192,7 @@ pub fn random(test: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(test, 500, 3);
 }
 
-/// Hands that carry what they have to the receiver in half of the cases, as the kernel does where that one can go on at once.
+/// Hands that carry what they have to the receiver, or do so in half of the cases, as the kernel does where that one can go on at once.
 struct Carrying<'a> {
     machine: &'a Machine,
     body: &'a Body,
@@ -212,12 +230,13 @@ impl Hands for Carrying<'_> {
     }
 
     fn carry(&mut self, woken: &Woken, _: Sent, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool {
-        let carries = shuttle::rand::thread_rng().gen_bool(0.5);
+        let carries = self.machine.carries || shuttle::rand::thread_rng().gen_bool(0.5);
         if carries {
             let back = Envelope { from: by.sender(), back, question }.back();
             let message = Message { body: *self.body, from: by.sender(), back, question };
             let received = Received::Message(post, message);
-            assert!(self.machine.carried.lock().unwrap().insert(woken.receiver, received).is_none());
+            let before = under(&self.machine.carried, |carried| carried.insert(woken.receiver, received));
+            assert!(before.is_none());
             self.woken = Some(*woken);
         }
         carries
