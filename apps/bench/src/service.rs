@@ -1,8 +1,8 @@
 //! A service that computes, with one receiving thread for each processor (K1-6, 14, 16): requests are messages to one post, and whoever
 //! waits there takes the next. By the clock, by what all execute, and, where an emulator has processors take turns, in the time of one that
-//! counts beside them ([`crate::stand`]).
+//! counts beside them ([`crate::stand`]). In that time, too: clients at servers of their own, programs each (K1-4).
 
-use crate::pool::{BYTES, Posts, end};
+use crate::pool::{self, BYTES, Posts, end};
 use crate::report::{Case, Report};
 use crate::stand::{self, Stand};
 use alloc::format;
@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hint::black_box;
 use musubi::Error;
+use musubi::command::Child;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
@@ -23,6 +24,8 @@ const REQUESTS_BESIDE: u64 = 256;
 const STEPS_BESIDE: u64 = 20_000;
 const THREADS_BESIDE: [usize; 3] = [2, 4, 8];
 const TRIES: usize = 4;
+/// Rounds of each client with a server of its own.
+const ROUNDS_BESIDE: u64 = 5_000;
 const OP: u32 = 9;
 const OVER: u32 = 10;
 /// By the clock what else the host does only slows a run down: the fastest of so many counts.
@@ -52,7 +55,7 @@ pub fn run(report: &Report, posts: &Posts) -> Result<(), String> {
     Ok(())
 }
 
-/// `bench service`: what so many do in the time of one thread, as if all processors ran at once.
+/// `bench service`: what so many do in the time of one, as if all processors ran at once.
 pub fn side_by_side(report: &Report) -> Result<(), String> {
     if !time::ticks_are_instructions() {
         return Err("by the clock that is `bench side-by-side`".into());
@@ -62,22 +65,32 @@ pub fn side_by_side(report: &Report) -> Result<(), String> {
     let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
     // Who prints wakes others, so not before all is known.
     let threads = THREADS_BESIDE.into_iter().filter(|threads| *threads <= places);
-    let known: Result<Vec<_>, String> = threads.map(|threads| Ok((threads, beside_one(&posts, threads)?))).collect();
+    let threads = threads.map(|threads| {
+        let gained = beside_one(threads, |stand, threads| beats(stand, &posts, threads));
+        Ok((
+            "service",
+            format!("{threads}-threads"),
+            gained.map_err(|why| format!("a service of {threads} threads: {why}"))?,
+        ))
+    });
+    let known: Result<Vec<_>, String> = threads.collect();
     posts.free().map_err(|e| format!("freeing: {e}"))?;
-    for (threads, gained) in known? {
-        let way = format!("{threads}-threads");
-        report.count(Case { case: "service", way: &way, bytes: BYTES }, "permille-side-by-side", gained);
+    let mut known = known?;
+    for clients in THREADS_BESIDE.into_iter().filter(|clients| *clients <= places) {
+        known.push(("servers", format!("{clients}-clients"), servers(clients)?));
+    }
+    for (case, way, gained) in known {
+        report.count(Case { case, way: &way, bytes: BYTES }, "permille-side-by-side", gained);
     }
     Ok(())
 }
 
-/// In thousandths of what one thread does.
-fn beside_one(posts: &Posts, threads: usize) -> Result<u64, String> {
-    let failed = |e: Error| format!("a service of {threads} threads: {e}");
+/// What so many do of the same work, in thousandths of what one does. `took`: beats until it is done by so many.
+fn beside_one(count: usize, took: impl Fn(&'static Stand, usize) -> Result<u64, Error>) -> Result<u64, String> {
+    let failed = |e: Error| format!("{e}");
     for _ in 0..TRIES {
         let stand = Stand::start().map_err(failed)?;
-        let took = |threads| beats(stand, posts, threads);
-        let took = took(1).and_then(|alone| Ok([alone, took(threads)?]));
+        let took = took(stand, 1).and_then(|alone| Ok([alone, took(stand, count)?]));
         let is_kept = stand.is_kept();
         stand.stop().map_err(failed)?;
         let [alone, all] = took.map_err(failed)?;
@@ -85,7 +98,30 @@ fn beside_one(posts: &Posts, threads: usize) -> Result<u64, String> {
             return Ok(1000 * alone / all.max(1));
         }
     }
-    Err(format!("a service of {threads} threads: somebody else has come between each time"))
+    Err("somebody else has come between each time".into())
+}
+
+/// Each client sends to a program of its own and has the answer back, so often: what they share is the kernel. A server goes on where its client waits.
+fn servers(clients: usize) -> Result<u64, String> {
+    let failed = |what: &str, e: Error| format!("{clients} clients at as many servers: {what}{e}");
+    let posts: Result<Vec<Posts>, Error> = (0..clients).map(|_| Posts::new()).collect();
+    let posts: &'static [Posts] = Vec::leak(posts.map_err(|e| failed("posts: ", e))?);
+    let servers: Result<Vec<Child>, String> = posts.iter().map(|posts| posts.partner("pool")).collect();
+    let servers = servers?;
+    let round = |posts: &Posts| posts.there.send_and_receive(pool::OP, [1; 6], posts.back, FOR_EVER).map(drop);
+    // Each waits for messages before it is measured.
+    let begun = posts.iter().try_for_each(round).map_err(|e| failed("", e));
+    let gained = begun.and_then(|()| {
+        let took = |stand: &'static Stand, count: usize| {
+            let job = move |number: usize| (0..ROUNDS_BESIDE).try_for_each(|_| round(&posts[number]));
+            stand.run(count, job, || stand.beats()).map(|[before, after]| after - before)
+        };
+        beside_one(clients, took).map_err(|why| format!("{clients} clients at as many servers: {why}"))
+    });
+    servers.into_iter().try_for_each(end)?;
+    posts.iter().try_for_each(Posts::free).map_err(|e| failed("freeing: ", e))?;
+    // So many have done so many times as much.
+    gained.map(|gained| gained * clients as u64)
 }
 
 /// From the first request until the last answer is there.
@@ -95,7 +131,7 @@ fn beats(stand: &'static Stand, posts: &Posts, threads: usize) -> Result<u64, Er
         if number > 0 {
             return answer(there, back, STEPS_BESIDE);
         }
-        ask([there, back], REQUESTS_BESIDE, threads as u64)?;
+        ask([there, back], REQUESTS_BESIDE, AHEAD * threads as u64)?;
         (0..threads).try_for_each(|_| there.send(OVER, [0; 6], None))
     };
     let [before, after] = stand.run(threads + 1, job, || stand.beats())?;
@@ -140,15 +176,15 @@ fn requests(posts: &Posts, threads: u64) -> Result<Run, Error> {
     }
     let requests = if time::ticks_are_instructions() { REQUESTS } else { REQUESTS_BY_CLOCK };
     let began = time::ticks();
-    ask([there, back], requests, threads)?;
+    ask([there, back], requests, AHEAD * threads)?;
     Ok(Run { ticks: time::ticks() - began, requests })
 }
 
-/// All requests, until each is answered.
-fn ask([there, back]: [Post; 2], requests: u64, threads: u64) -> Result<(), Error> {
+/// All requests, until each is answered, so many of them under way.
+fn ask([there, back]: [Post; 2], requests: u64, ahead: u64) -> Result<(), Error> {
     let mut sent = 0;
     for done in 0..requests {
-        while sent < requests && sent - done < AHEAD * threads {
+        while sent < requests && sent - done < ahead {
             there.send(OP, [sent; 6], Some(back))?;
             sent += 1;
         }

@@ -195,12 +195,23 @@ pub fn a_service_on_all_processors(runs: &Runs) -> Result<()> {
             );
         }
     }
+    side_by_side(runs, "service", "threads", &THREADS)
+}
+
+/// That so many do at least 0.9 times as much as they are in the time of one, and no more than they are.
+fn side_by_side(runs: &Runs, case: &str, who: &str, counts: &[u64]) -> Result<()> {
     let figures = &runs.of("service")?.figures;
-    for threads in THREADS {
-        let way = format!("{threads}-threads");
-        let gained = figures.iter().find(|figure| figure.way == way && figure.unit == count::BESIDE);
-        let gained = gained.with_context(|| format!("{way} were not measured"))?.value;
-        ensure!((900 * threads..=1050 * threads).contains(&gained), "{way}: {gained} thousandths of what one does");
+    for count in counts {
+        let way = format!("{count}-{who}");
+        let same = |figure: &&Figure| figure.case == case && figure.way == way && figure.unit == count::BESIDE;
+        let gained = figures.iter().find(same).with_context(|| format!("{case} by {way} was not measured"))?.value;
+        let may_be = 900 * count..=1050 * count;
+        ensure!(may_be.contains(&gained), "{case} by {way}: {gained} thousandths of what one does");
     }
     Ok(())
+}
+
+/// K1-4: clients of different servers do not wait for one another.
+pub fn clients_at_servers_of_their_own(runs: &Runs) -> Result<()> {
+    side_by_side(runs, "servers", "clients", &THREADS)
 }
