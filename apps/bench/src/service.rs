@@ -1,6 +1,6 @@
 //! A service that computes, with one receiving thread for each processor (K1-6, 14, 16): requests are messages to one post, and whoever
 //! waits there takes the next. By the clock, by what all execute, and, where an emulator has processors take turns, in the time of one that
-//! counts beside them ([`crate::stand`]). In that time, too: clients at servers of their own, programs each (K1-4).
+//! counts beside them ([`crate::stand`]). In that time, too: clients at servers of their own, programs each (K1-4), and the loop of `matrix` (K1-2).
 
 use crate::pool::{self, BYTES, Posts, end};
 use crate::report::{Case, Report};
@@ -10,7 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hint::black_box;
 use musubi::Error;
-use musubi::command::Child;
+use musubi::abi::start::StreamRef;
+use musubi::abi::task::exit;
+use musubi::command::{Child, Command};
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{task, thread, time};
 
@@ -26,6 +28,9 @@ const THREADS_BESIDE: [usize; 3] = [2, 4, 8];
 const TRIES: usize = 4;
 /// Rounds of each client with a server of its own.
 const ROUNDS_BESIDE: u64 = 5_000;
+/// Rows of the matrices: what is computed is long beside the program's beginning and end, which one thread does.
+const ROWS: usize = 320;
+const LOOPS: [usize; 2] = [2, 4];
 const OP: u32 = 9;
 const OVER: u32 = 10;
 /// By the clock what else the host does only slows a run down: the fastest of so many counts.
@@ -79,6 +84,10 @@ pub fn side_by_side(report: &Report) -> Result<(), String> {
     for clients in THREADS_BESIDE.into_iter().filter(|clients| *clients <= places) {
         known.push(("servers", format!("{clients}-clients"), servers(clients)?));
     }
+    for threads in LOOPS.into_iter().filter(|threads| *threads <= places) {
+        let gained = beside_one(threads, matrix).map_err(|why| format!("matrix by {threads} threads: {why}"))?;
+        known.push(("loop", format!("{threads}-threads"), gained));
+    }
     for (case, way, gained) in known {
         report.count(Case { case, way: &way, bytes: BYTES }, "permille-side-by-side", gained);
     }
@@ -122,6 +131,19 @@ fn servers(clients: usize) -> Result<u64, String> {
     posts.iter().try_for_each(Posts::free).map_err(|e| failed("freeing: ", e))?;
     // So many have done so many times as much.
     gained.map(|gained| gained * clients as u64)
+}
+
+/// From the program's start until its end is known. Its threads find processors that have nothing to do: those of who works here.
+fn matrix(stand: &'static Stand, threads: usize) -> Result<u64, Error> {
+    let job = move |_: usize| -> Result<(), Error> {
+        let words = [ROWS, threads].map(|word| format!("{word}"));
+        let silent = Command::new(b"bin/matrix").stream(1, StreamRef::default());
+        let product = words.iter().fold(silent, |line, word| line.arg(word.as_bytes()));
+        let ended = product.spawn().map_err(|refused| refused.error)?.wait()?;
+        if (ended.kind, ended.code) == (exit::EXITED, 0) { Ok(()) } else { Err(Error::Faulted) }
+    };
+    let [before, after] = stand.run(1, job, || stand.beats())?;
+    Ok(after - before)
 }
 
 /// From the first request until the last answer is there.

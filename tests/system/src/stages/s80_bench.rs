@@ -70,7 +70,7 @@ const PAGES: [Check; 5] = [
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
 ];
-const MESSAGES: [Check; 8] = [
+const MESSAGES: [Check; 9] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
@@ -79,6 +79,7 @@ const MESSAGES: [Check; 8] = [
     ("many_at_once", pool::many_at_once),
     ("a_service_on_all_processors", pool::a_service_on_all_processors),
     ("clients_at_servers_of_their_own", pool::clients_at_servers_of_their_own),
+    ("a_loop_by_many_threads", pool::a_loop_by_many_threads),
 ];
 
 fn all(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found>, Failure> {

@@ -215,3 +215,8 @@ fn side_by_side(runs: &Runs, case: &str, who: &str, counts: &[u64]) -> Result<()
 pub fn clients_at_servers_of_their_own(runs: &Runs) -> Result<()> {
     side_by_side(runs, "servers", "clients", &THREADS)
 }
+
+/// K1-2: a program whose loop is done by more threads is so much sooner done.
+pub fn a_loop_by_many_threads(runs: &Runs) -> Result<()> {
+    side_by_side(runs, "loop", "threads", &[2, 4])
+}
