@@ -180,6 +180,14 @@ impl Report {
         self.figure(case, &format!("{}{AVERAGE}", self.unit), Summary::of(ticks / n.max(1), n as usize));
     }
 
+    /// One round of so many messages (or whatever it consists of), which others have made: what was counted in it. By the clock the average says all.
+    pub fn at_a_stretch(&self, case: Case, messages: u64, round: &Rounds) {
+        if self.began.is_none() {
+            self.case(case, round, &[]);
+            self.count(case, "messages", messages);
+        }
+    }
+
     /// Something that was counted over all rounds.
     pub fn count(&self, case: Case, unit: &str, value: u64) {
         self.figure(case, unit, Summary::of(value, 1));

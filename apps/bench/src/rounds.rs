@@ -27,6 +27,17 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// The only round of a case, which others have made between these two moments.
+    pub fn once([before, after]: [Moment; 2]) -> Rounds {
+        let one = |number| {
+            let mut samples = Samples::new(1);
+            samples.add(number);
+            samples
+        };
+        let counts = from_fn(|at| one(after.counts[at] - before.counts[at]));
+        Rounds { ticks: one(after.ticks - before.ticks), counts, steps: from_fn(|_| Samples::default()) }
+    }
+
     /// Entries into the kernel of all rounds together.
     pub fn entries(&self) -> u64 {
         self.counts[0].sum()
@@ -36,6 +47,44 @@ impl Rounds {
     pub fn by_entries(&self) -> [Samples; 2] {
         self.ticks.parted(&self.counts[0])
     }
+}
+
+/// What is counted, at one moment.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    ticks: u64,
+    counts: Counts,
+}
+
+impl Moment {
+    /// A case begins, and its only round.
+    pub fn begins() -> Moment {
+        mark::case_begins();
+        let counts = counts(Copied::default());
+        let ticks = time::ticks();
+        mark::round_begins();
+        Moment { ticks, counts }
+    }
+
+    /// They are over.
+    pub fn ends() -> Moment {
+        mark::round_ends();
+        let ticks = time::ticks();
+        let counts = counts(Copied::default());
+        mark::case_ends();
+        Moment { ticks, counts }
+    }
+}
+
+/// By all processors, and this elsewhere.
+fn counts(elsewhere: Copied) -> Counts {
+    let mut counts = task::processors().fold(Counts::default(), |sum, p| {
+        let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copies, p.copied_bytes];
+        from_fn(|at| sum[at] + here[at])
+    });
+    counts[4] += elsewhere.times;
+    counts[5] += elsewhere.bytes;
+    counts
 }
 
 /// How rounds are measured.
@@ -119,13 +168,6 @@ impl<'a> Plan<'a> {
     }
 
     fn counts(&self) -> Counts {
-        let mut counts = task::processors().fold(Counts::default(), |sum, p| {
-            let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copies, p.copied_bytes];
-            from_fn(|at| sum[at] + here[at])
-        });
-        let Copied { times, bytes } = (self.copied)();
-        counts[4] += times;
-        counts[5] += bytes;
-        counts
+        counts((self.copied)())
     }
 }

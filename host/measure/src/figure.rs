@@ -93,7 +93,9 @@ pub mod count {
         ["instructions-per-call", "instructions-at-most", "hits-permille", "keys-missed", "keys-given", "keys-taken"];
     /// What is not the length of a round.
     pub const PLAIN: [&str; 10] =
-        ["switches", "rounds", PERMILLE, BESIDE, BY_WALL, "messages", "per-message", TOLD, TELLING, BAR];
+        ["switches", "rounds", PERMILLE, BESIDE, BY_WALL, MESSAGES, "per-message", TOLD, TELLING, BAR];
+    /// Of all rounds, or of a case that is one: how many messages, or other operations.
+    pub const MESSAGES: &str = "messages";
     /// How long a way into the kernel may take.
     pub const BAR: &str = "instructions-bar";
     /// Other processors that were interrupted, and had to forget something.

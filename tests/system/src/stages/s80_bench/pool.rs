@@ -27,6 +27,8 @@ const LOCKS: u64 = 2;
 const MOST_OF_TICK: u64 = 40_000;
 /// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
 const MOST_OF_CROWD: u64 = 145;
+/// What long ways and the ends of quanta may add to what many messages take, in hundredths.
+const SELDOM_LONG: u64 = 110;
 /// Messages to the clock in ten thousand rounds, one in 26.
 const TICKS: u64 = 385;
 
@@ -173,9 +175,27 @@ pub fn many_at_once(runs: &Runs) -> Result<()> {
         for cpus in &MACHINES[1..] {
             let each = average(runs, case, "pool", *cpus)?;
             ensure!(each * 100 <= one * most, "{case}: {each} with {cpus} processors, {one} of one pair");
+            counted_in_all(runs, &format!("{case}-all"), "pool", *cpus)?;
         }
     }
-    Ok(())
+    MACHINES[1..].iter().try_for_each(|cpus| counted_in_all(runs, "pairs-all", "woken", *cpus))
+}
+
+/// K1-48, where several meet: what all messages together have taken, by one. Seldom one goes the long way, so it is not exact.
+fn counted_in_all(runs: &Runs, case: &str, way: &str, cpus: u32) -> Result<()> {
+    let messages = value(runs, case, way, cpus, "messages")?;
+    let calls = if way == "woken" { 2 } else { 1 };
+    for (unit, most) in [(count::ENTRIES, calls), (count::LOCKS, LOCKS), (count::POST_LOCKS, LOCKS), (count::COPIES, 1)]
+    {
+        let all = value(runs, case, way, cpus, unit)?;
+        ensure!(
+            all * 100 <= messages * most * SELDOM_LONG,
+            "{case} by {way}, {cpus} processors: {all} {unit} of {messages} messages"
+        );
+    }
+    ensure!(value(runs, case, way, cpus, count::POST_LOCKS)? > 0, "{case} by {way}: no lock was seen");
+    // Who is idle looks around in loops that count, too: told, and held to nothing.
+    value(runs, case, way, cpus, count::SPINS).map(drop)
 }
 
 /// Threads of the service, each on a processor of its own.
