@@ -3,7 +3,9 @@
 //! is done, with whatever they wait for: by one that counts beside them where processors take turns, else by the clock.
 
 use crate::at_once::at_once;
+use crate::many::moments;
 use crate::report::{Case, Report};
+use crate::rounds::Rounds;
 use crate::stand::{self, Stand};
 use alloc::format;
 use alloc::string::String;
@@ -26,6 +28,10 @@ const ROOT: &str = "/tmp/bench";
 const RUNS: usize = 6;
 /// Where somebody else came between: so often it is measured at most.
 const TRIES: usize = 8;
+
+/// Of each of very many threads.
+const OPERATIONS_OF_FIGHT: u64 = 50;
+const WARM_OF_FIGHT: u64 = 5;
 
 /// One of the threads, with what is its own.
 struct Client {
@@ -84,13 +90,28 @@ pub fn run(report: &Report) -> Result<(), String> {
 /// How many thousandths of one thread's work so many do, each with files of its own, by the clock: so often each operation.
 pub fn side_by_side(threads: u64, times: usize, mut tell: impl FnMut(&str, u64)) -> Result<(), String> {
     within(|| {
-        let (_, clients) = clients()?;
+        let clients = clients(threads)?;
         for (case, _, operation) in CASES.into_iter().filter(|case| OWN.contains(&case.0)) {
             let run = |count: u64| together(&clients[..count as usize], LONG, None, operation).map(|took| took.ticks);
             for _ in 0..times {
                 let (alone, all) = (run(1)?, run(threads)?);
                 tell(case, 1000 * alone * threads / all.max(1));
             }
+        }
+        Ok(())
+    })
+}
+
+/// A thread for each processor, each with a file of its own, and then in one directory and at one file: each operation of all as one round between marks.
+pub fn fight(report: &Report) -> Result<(), String> {
+    within(|| {
+        let clients = clients(task::processors().count() as u64)?;
+        for (case, bytes, operation) in CASES.into_iter().filter(|case| case.0 != "load") {
+            let times = |count: u64| move |number: usize| (0..count).try_for_each(|n| operation(&clients[number], n));
+            let round = at_once(clients.len(), times(WARM_OF_FIGHT), times(OPERATIONS_OF_FIGHT), moments())?;
+            let (case, way) = (format!("{case}-all"), way(clients.len() as u64));
+            let operations = OPERATIONS_OF_FIGHT * clients.len() as u64;
+            report.at_a_stretch(Case { case: &case, way: &way, bytes }, operations, &Rounds::once(round));
         }
         Ok(())
     })
@@ -108,7 +129,8 @@ fn within(measure: impl FnOnce() -> Result<(), Error>) -> Result<(), String> {
 }
 
 fn measure(report: &Report) -> Result<(), Error> {
-    let (most, clients) = clients()?;
+    let most = CLIENTS.into_iter().max().unwrap_or(1);
+    let clients = clients(most)?;
     let counted = time::ticks_are_instructions();
     let runs = if counted { 1 } else { RUNS };
     for (case, bytes, operation) in CASES {
@@ -161,11 +183,10 @@ fn beside_one(clients: &'static [Client], what: (u64, Operation)) -> Result<u64,
     Err(Error::Busy)
 }
 
-fn clients() -> Result<(u64, &'static [Client]), Error> {
+fn clients(count: u64) -> Result<&'static [Client], Error> {
     files::make_directory(ROOT.as_bytes(), 0o755)?;
-    let most = CLIENTS.into_iter().max().unwrap_or(1);
-    let clients: Result<Vec<Client>, Error> = (0..most).map(Client::new).collect();
-    Ok((most, Vec::leak(clients?)))
+    let clients: Result<Vec<Client>, Error> = (0..count).map(Client::new).collect();
+    Ok(Vec::leak(clients?))
 }
 
 fn way(threads: u64) -> String {

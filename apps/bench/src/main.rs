@@ -11,6 +11,7 @@ mod calls;
 mod clock;
 mod crowds;
 mod entry;
+mod fights;
 mod files;
 mod foreign;
 mod handlers;
@@ -51,9 +52,10 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 16] = [
+const BENCHES: [Bench; 17] = [
     ("calls", calls::run),
     ("entry", entry::run),
+    ("fights", fights::run),
     ("files", files::run),
     ("handlers", handlers::run),
     ("ipc", ipc::run),

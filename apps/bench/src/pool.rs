@@ -241,6 +241,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
             Some(("ticks", every)) => clock::hear(every, &posts),
             Some(("crowd", threads)) => many::serve(threads, &posts),
             Some(("service", threads)) => service::serve(threads, &posts),
+            Some(("requests", threads)) => service::serve_soon(threads, &posts),
             _ => return 2,
         },
     };

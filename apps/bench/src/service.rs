@@ -4,6 +4,7 @@
 
 use crate::pool::{self, BYTES, Posts, end};
 use crate::report::{Case, Report};
+use crate::rounds::{Moment, Rounds};
 use crate::stand::{self, Stand};
 use alloc::format;
 use alloc::string::String;
@@ -35,6 +36,9 @@ const OP: u32 = 9;
 const OVER: u32 = 10;
 /// By the clock what else the host does only slows a run down: the fastest of so many counts.
 const RUNS: usize = 8;
+/// What is soon done: threads meet at the post all the time. Requests and answers are one for each thread under way.
+const STEPS_OF_FIGHT: u64 = 100;
+const REQUESTS_OF_FIGHT: u64 = 100;
 /// Requests under way for each thread: nobody waits for the slower one.
 const AHEAD: u64 = 4;
 
@@ -160,6 +164,29 @@ fn beats(stand: &'static Stand, posts: &Posts, threads: usize) -> Result<u64, Er
     Ok(after - before)
 }
 
+/// One thread for each processor, whose requests take little: what it takes that all receive at one post, and answer at another one.
+pub fn fight(report: &Report) -> Result<(), String> {
+    let threads = task::processors().count() as u64;
+    let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
+    let server = posts.partner(&format!("requests-{threads}"))?;
+    let Posts { there, back, .. } = posts;
+    let all = || -> Result<Rounds, Error> {
+        (0..threads).try_for_each(|_| back.receive(FOR_EVER).map(drop))?;
+        ask([there, back], threads, threads)?;
+        let began = Moment::begins();
+        let asked = ask([there, back], REQUESTS_OF_FIGHT * threads, threads);
+        let round = Rounds::once([began, Moment::ends()]);
+        asked.map(|()| round)
+    };
+    let round = all();
+    end(server)?;
+    posts.free().map_err(|e| format!("freeing: {e}"))?;
+    let round = round.map_err(|e| format!("a service of {threads} threads: {e}"))?;
+    let way = format!("{threads}-threads");
+    report.at_a_stretch(Case { case: "service-all", way: &way, bytes: BYTES }, 2 * REQUESTS_OF_FIGHT * threads, &round);
+    Ok(())
+}
+
 /// How many times as fast as one thread so many are, one for each processor, by the clock: in thousandths.
 pub fn gained(posts: &Posts, processors: u64) -> Result<u64, String> {
     let alone = serve_all(posts, 1)?;
@@ -231,9 +258,18 @@ fn answer(there: Post, back: Post, steps: u64) -> Result<(), Error> {
 }
 
 /// The server's main function.
-pub fn serve(threads: &str, &[there, back, _]: &[Post; 3]) -> Result<(), Error> {
+pub fn serve(threads: &str, posts: &[Post; 3]) -> Result<(), Error> {
+    serve_for(threads, posts, STEPS)
+}
+
+/// The same of what is soon done.
+pub fn serve_soon(threads: &str, posts: &[Post; 3]) -> Result<(), Error> {
+    serve_for(threads, posts, STEPS_OF_FIGHT)
+}
+
+fn serve_for(threads: &str, &[there, back, _]: &[Post; 3], steps: u64) -> Result<(), Error> {
     let count: u64 = threads.parse().map_err(|_| Error::BadArgument)?;
-    let one = move || back.send(OP, [0; 6], None).and_then(|()| answer(there, back, STEPS));
+    let one = move || back.send(OP, [0; 6], None).and_then(|()| answer(there, back, steps));
     let others: Result<Vec<_>, Error> = (1..count).map(|_| thread::spawn(move || _ = one(), 0)).collect();
     others?;
     one()

@@ -20,7 +20,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 16] = [
+pub const BENCHES: [Bench; 17] = [
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -39,6 +39,16 @@ pub const BENCHES: [Bench; 16] = [
         also_cpus: &[],
         untold: false,
         mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "fights",
+        about: "what as many threads as processors fight over, which all send to one post, serve, or work on files: locks asked for, and turns of loops that wait",
+        timeout: Duration::from_secs(1800),
+        cpus: 16,
+        also_cpus: &[32],
+        untold: false,
+        mem: "1G",
         limits: &[],
     },
     Bench {
@@ -192,7 +202,12 @@ impl Bench {
 
     /// How long a processor's turn is where instructions are counted, in us: where it is to be seen who waits for whom, shorter than what is waited for.
     pub fn turn_us(&self) -> u32 {
-        if ["files", "service"].contains(&self.name) { 4 } else { machine::TURN_US }
+        if ["fights", "files", "service"].contains(&self.name) { 4 } else { machine::TURN_US }
+    }
+
+    /// On how many processors that run at once it is counted besides, where the host has so many: there who waits for whom is no matter of turns.
+    pub fn at_once(&self) -> Option<u32> {
+        (self.name == "fights").then_some(2)
     }
 
     /// Processors of the machines in which its time is taken on a host of so many: where one thread is compared with several, no more

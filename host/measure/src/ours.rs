@@ -30,6 +30,9 @@ const SEEN: [(&str, Costly); 5] = [
 pub const TOUCHED: [(&str, Costly); 2] = [(count::LINES, Costly::Line), (count::PAGES, Costly::Page)];
 pub const TOUCHED_BY: &str = "calls";
 
+/// Behind a way: on processors that run at once.
+const AT_ONCE: &str = "-at-once";
+
 /// On what it is measured.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
@@ -52,6 +55,8 @@ enum Clock {
     Cycles,
     /// Of the host.
     Nanoseconds,
+    /// The same, in whatever unit: nobody asks how long anything takes.
+    Host,
 }
 
 impl Setup<'_> {
@@ -77,12 +82,36 @@ impl Ours {
         for cpus in bench.also_cpus {
             ours.figures.extend(Self::measure_once(setup, &Bench { cpus: *cpus, ..*bench })?.figures);
         }
+        let host = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        match bench.at_once() {
+            Some(cpus) if setup.kvm || cpus > host => {
+                ours.notes
+                    .push(format!("{cpus} processors that run at once are not to be had, so nothing is counted there"));
+            }
+            Some(cpus) => ours.figures.extend(Self::at_once(setup, &Bench { cpus, ..*bench })?),
+            None => {}
+        }
         if bench.untold {
             let parts = setup.parts.with_kernel(setup.untold.context("there is no kernel that tells nothing")?)?;
             let other = Self::measure_once(&Setup { parts: &parts, ..*setup }, bench)?;
             ours.figures = untold::beside(ours.figures, other.figures)?;
         }
         Ok(ours)
+    }
+
+    /// What is counted in rounds on processors that run at once, each on one of the host's; how long they take is nothing there. (The emulator's processors count without a
+    /// lock: of two that do at the same moment one may be lost, so it is at least that many.)
+    fn at_once(setup: &Setup, bench: &Bench) -> Result<Vec<Figure>> {
+        let (finished, cases, _) = Self::seen(setup, bench, Clock::Host)?;
+        let figures = read(bench, &finished)?;
+        let mut figures = if cases.is_empty() { figures } else { join(figures, &cases)? };
+        let is_count = |figure: &Figure| {
+            figure.case_and_step().1.is_none()
+                && (count::ALL.contains(&figure.unit.as_str()) || figure.unit == count::MESSAGES)
+        };
+        figures.retain(is_count);
+        figures.iter_mut().for_each(|figure| figure.way.push_str(AT_ONCE));
+        Ok(figures)
     }
 
     /// Boots machines that do not count instructions, and measures how long rounds take: nanoseconds of this host, each total only;
@@ -121,9 +150,17 @@ impl Ours {
         }
         // What one on several processors alone prints are no rounds between marks.
         let plugin = setup.plugin.filter(|_| bench.cpus == 1 || !bench.also_cpus.is_empty());
-        let Some(plugin) = plugin else {
+        if plugin.is_none() {
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
-        };
+        }
+        let (finished, cases, missing) = Self::seen(setup, bench, Clock::Instructions)?;
+        notes.extend(missing);
+        Self::gather(setup, bench, &finished, cases, notes)
+    }
+
+    /// Runs it and counts from outside; or says why that cannot be.
+    fn seen(setup: &Setup, bench: &Bench, clock: Clock) -> Result<(Finished, Vec<Case>, Option<String>)> {
+        let Some(plugin) = setup.plugin else { return Ok((run(setup, bench, clock, Vec::new())?, Vec::new(), None)) };
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
         symlink(plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
         let (out, locks) = (dir.path().join("tally"), dir.path().join("locks"));
@@ -138,18 +175,16 @@ impl Ours {
             let ways = ways::find(&fs::read(&setup.parts.kernel)?)?;
             plugin.push_str(&format!(",ways={}-{}", ways.start, ways.end));
         }
-        let mut finished = run(setup, bench, Clock::Instructions, vec!["-plugin".into(), plugin.into()])?;
-        let mut cases = Vec::new();
+        let finished = run(setup, bench, clock, vec!["-plugin".into(), plugin.into()])?;
         match fs::read_to_string(&out) {
-            Ok(text) => cases = tally::read(&text)?,
+            Ok(text) => Ok((finished, tally::read(&text)?, None)),
             Err(_) => {
                 // Another QEMU's plugins may have another interface, or it may have none.
                 let why = finished.console.lines().last().unwrap_or_default();
-                notes.push(format!("{OUTSIDE} are not counted: this QEMU takes no plugin ({why})"));
-                finished = run(setup, bench, Clock::Instructions, Vec::new())?;
+                let missing = format!("{OUTSIDE} are not counted: this QEMU takes no plugin ({why})");
+                Ok((run(setup, bench, clock, Vec::new())?, Vec::new(), Some(missing)))
             }
         }
-        Self::gather(setup, bench, &finished, cases, notes)
     }
 
     fn gather(setup: &Setup, bench: &Bench, finished: &Finished, cases: Vec<Case>, notes: Vec<String>) -> Result<Self> {

@@ -20,7 +20,7 @@ pub use runs::Runs;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
         ),
         several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
         several("figures_of_keys", &KEYS.map(|(name, _)| name), all).long(),
@@ -70,7 +70,7 @@ const PAGES: [Check; 5] = [
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
 ];
-const MESSAGES: [Check; 9] = [
+const MESSAGES: [Check; 10] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
@@ -80,6 +80,7 @@ const MESSAGES: [Check; 9] = [
     ("a_service_on_all_processors", pool::a_service_on_all_processors),
     ("clients_at_servers_of_their_own", pool::clients_at_servers_of_their_own),
     ("a_loop_by_many_threads", pool::a_loop_by_many_threads),
+    ("what_processors_fight_over", pool::what_processors_fight_over),
 ];
 
 fn all(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found>, Failure> {

@@ -240,3 +240,24 @@ pub fn clients_at_servers_of_their_own(runs: &Runs) -> Result<()> {
 pub fn a_loop_by_many_threads(runs: &Runs) -> Result<()> {
     side_by_side(runs, "loop", "threads", &[2, 4])
 }
+
+/// K1-U8, U10: what is fought over is counted, on many processors that take short turns, and on two that run at once if the host has them. What messages at one
+/// post, a service's and operations on files have in common is that they enter the kernel or take its locks; how long they wait is told, and held to nothing.
+pub fn what_processors_fight_over(runs: &Runs) -> Result<()> {
+    let figures = &runs.of("fights")?.figures;
+    for cpus in [16, 32] {
+        for case in ["crowd", "service", "make-and-remove", "open-and-close", "write", "read", "write-to-one-file"] {
+            let case = format!("{case}-all");
+            let of = |unit: &str| -> Result<u64> {
+                let same = |f: &&Figure| f.case == case && f.cpus == cpus && f.unit == unit;
+                let found = figures.iter().find(same).map(|figure| figure.value);
+                found.with_context(|| format!("no {unit} of {case} on {cpus} processors"))
+            };
+            let (messages, entries, locks) = (of(count::MESSAGES)?, of(count::ENTRIES)?, of(count::LOCKS)?);
+            ensure!(messages >= u64::from(cpus), "{case}: {messages} are no crowd of {cpus}");
+            ensure!(entries + locks > 0, "{case} on {cpus} processors: no entry and no lock");
+            of(count::SPINS)?;
+        }
+    }
+    Ok(())
+}
