@@ -40,6 +40,7 @@ mod sizes;
 mod spawn;
 mod stand;
 mod system;
+mod talks;
 mod thousands;
 mod worst;
 
@@ -83,6 +84,7 @@ fn run(start: &Start) -> i32 {
         ["vector"] => return handlers::vector(),
         ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),
+        ["during", name, times, program @ ..] => return talks::during(name, times, program),
         ["side-by-side"] => return side_by_side::run(),
         ["partner", way, posts @ ..] => return pool::partner(way, posts),
         _ => {}

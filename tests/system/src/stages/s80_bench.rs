@@ -26,10 +26,37 @@ pub fn cases() -> Vec<Case> {
         several("figures_of_keys", &KEYS.map(|(name, _)| name), all).long(),
         several("figures_of_pages", &PAGES.map(|(name, _)| name), all),
         several("figures_of_messages", &MESSAGES.map(|(name, _)| name), all).long(),
+        // How often programs send that were not written to be measured.
+        sh("how_often_programs_send", &format!("bench during sort 1 bin/busybox sh -c '{SORT}'; bench during script 1 bin/busybox sh -c '{SCRIPT}'; bench during spawns 50 bin/hello"))
+            .put("/bin/busybox", "/bin/busybox")
+            .cpus(1)
+            .icount()
+            .long()
+            .out_check(send_seldom),
         several("figures_of_itc", &ITC.map(|(name, _)| name), all).long(),
         // By the clock of a host that has to be quiet, so by name only.
         function("two_processors_do_as_much_as_two", side_by_side::two_processors).by_name(),
     ]
+}
+
+/// Unmodified programs that hand data to one another, and a script that computes, starts others and waits for them.
+const SORT: &str = "busybox seq 20000 | busybox sort -rn | busybox sha256sum > /dev/null";
+const SCRIPT: &str = "i=0; while [ $i -lt 20 ]; do i=$((i + 1)); echo line $i; done | busybox wc > /dev/null; x=$(busybox expr 20 + 3); [ $x = 23 ]";
+/// Of each that many messages at least, and so many thousandths of all instructions at most that are for messages.
+const PROGRAMS: [(&str, u64, u64); 3] = [("sort", 1, 100), ("script", 1, 100), ("spawns", 50, 100)];
+
+/// K1-U7: of what was printed, how many messages there were, by post, and what part they take.
+fn send_seldom(out: &str) -> bool {
+    let Ok(figures) = Figure::read(out) else { return false };
+    let of = |case: &str, unit: &str, is: fn(&str) -> bool| -> Vec<u64> {
+        figures.iter().filter(|f| f.case == case && f.unit == unit && is(&f.way)).map(|f| f.value).collect()
+    };
+    PROGRAMS.into_iter().all(|(case, least, most)| {
+        let (all, by_post) =
+            (of(case, count::MESSAGES, |way| way == "all"), of(case, count::MESSAGES, |way| way != "all"));
+        let part = of(case, count::PERMILLE, |_| true);
+        all.len() == 1 && all[0] >= least && by_post.iter().sum::<u64>() == all[0] && part.len() == 1 && part[0] <= most
+    })
 }
 
 type Check = (&'static str, fn(&Runs) -> Result<()>);
