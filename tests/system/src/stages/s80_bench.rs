@@ -97,10 +97,11 @@ const PAGES: [Check; 5] = [
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
 ];
-const MESSAGES: [Check; 10] = [
+const MESSAGES: [Check; 11] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
+    ("plain_messages_beside_many", pool::plain_messages_beside_many),
     ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
     ("messages_to_a_clock", pool::messages_to_a_clock),
     ("many_at_once", pool::many_at_once),

@@ -18,6 +18,9 @@ const MOST_OF_TWO_CALLS: u64 = 1400;
 const MOST_OF_WOKEN: u64 = 2100;
 /// The same where who is woken rests at a processor that has nothing to do: with what that one does meanwhile.
 const MOST_OF_IDLE: u64 = 3700;
+/// And with four and eight processors in hundredths of what it is with two: an idle processor is told of each plain message, but no more of them with more. (Of
+/// `idle` those that look around are more.)
+const MOST_BESIDE_MORE: [(&str, u64); 2] = [("woken", 105), ("idle", 110)];
 /// Most of a hand-over and back where both wait with a limit of time.
 const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
@@ -119,6 +122,19 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
             );
             let each = value(runs, "ping-pong", "idle", cpus, unit::INSTRUCTIONS)?;
             ensure!(each <= MOST_OF_IDLE, "beside an idle processor, of {cpus}: {each} instructions");
+        }
+    }
+    Ok(())
+}
+
+/// With processors that have nothing to do, plain messages take no more the more there are.
+pub fn plain_messages_beside_many(runs: &Runs) -> Result<()> {
+    for (way, most) in MOST_BESIDE_MORE {
+        let taken = |cpus| value(runs, "ping-pong", way, cpus, unit::INSTRUCTIONS);
+        let beside_one = taken(2)?;
+        for cpus in [4, 8] {
+            let each = taken(cpus)?;
+            ensure!(each * 100 <= beside_one * most, "{way}: {each} with {cpus} processors, {beside_one} with two");
         }
     }
     Ok(())
