@@ -58,9 +58,10 @@ pub fn run(report: &Report) -> Result<(), String> {
     let refused = every_other_call(&trace).inspect_err(|_| _ = trace::off())?;
     let seen: Vec<(u64, u64, u64)> = trace.handlers().collect();
     trace::off().map_err(said("the trace"))?;
-    if let Some(vector) =
-        EXCEPTIONS.iter().find(|vector| !seen.iter().any(|one| one.0 == handler::EXCEPTION + **vector))
-    {
+    let no_vector = UNPLACED.load(Ordering::Relaxed).then_some(NO_VECTOR);
+    let is_seen = |vector: u64| seen.iter().any(|one| one.0 == handler::EXCEPTION + vector);
+    let raised = EXCEPTIONS.iter().filter(|vector| **vector != VECTOR || no_vector.is_none());
+    if let Some(vector) = raised.into_iter().find(|vector| !is_seen(**vector)) {
         return Err(format!("exception {vector} was raised, and is not in the trace"));
     }
     let missing: Vec<&str> =
@@ -81,7 +82,6 @@ pub fn run(report: &Report) -> Result<(), String> {
             Longest { ticks: longest, usual: longest, times, bar },
         );
     }
-    let no_vector = UNPLACED.load(Ordering::Relaxed).then_some(NO_VECTOR);
     UNSEEN.iter().chain(&no_vector).for_each(|(name, why)| report.not_measured(name, why));
     short::run(report)
 }
