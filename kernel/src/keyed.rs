@@ -93,6 +93,10 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     Class::of(&entries, &domain.subject, own)
 }
 
+/// So many records are found out anew, or domains are told of a key, under a thread's lock at a stretch.
+const AT_ONCE: usize = 64;
+const TOLD_AT_ONCE: usize = 16;
+
 /// Whoever has gone is forgotten, a few at a time: many may have gone at once, and what is freed here takes its time.
 fn add<T>(to: &mut Crowd<Weak<T>>, one: &Arc<T>) {
     to.join(Arc::downgrade(one), |other| other.strong_count() == 0);
@@ -320,27 +324,59 @@ impl TaskView {
     fn tell(&self, class: &Class) {
         sched::in_stretches(self.threads(), |thread| {
             let Some(thread) = thread.upgrade() else { return };
-            let inner = &mut *thread.inner.lock();
-            let domains = inner.domains.iter().flatten().filter(|domain| !class.rights(&domain.subject).is_empty());
-            let records = domains.flat_map(|domain| inner.leading_to(domain.number)).collect();
-            inner.refresh(records);
+            // Domains that come meanwhile find the keys as they are.
+            for first in (0..).step_by(TOLD_AT_ONCE) {
+                let numbers: Vec<u32> = {
+                    let inner = thread.inner.lock();
+                    let Some(some) = inner.domains.get(first..) else { break };
+                    let uses = |domain: &&Arc<Domain>| !class.rights(&domain.subject).is_empty();
+                    some.iter().take(TOLD_AT_ONCE).flatten().filter(uses).map(|domain| domain.number).collect()
+                };
+                numbers.into_iter().for_each(|number| refresh_leading_to(&thread, number));
+            }
         });
     }
 }
 
 /// A key has shut what the list allows: what the thread's records say of this domain is found out anew.
 pub fn look_again(thread: &Thread, domain: &Domain) {
-    let inner = &mut *thread.inner.lock();
-    let to = inner.leading_to(domain.number).collect();
-    inner.refresh(to);
+    refresh_leading_to(thread, domain.number);
+}
+
+/// [`Inner::refresh`] of all that lead to a domain, in stretches. Call without locks.
+fn refresh_leading_to(thread: &Thread, number: u32) {
+    let to: Vec<u64> = thread.inner.lock().leading_to(number).collect();
+    for some in to.chunks(AT_ONCE) {
+        thread.inner.lock().refresh(some);
+        if to.len() > AT_ONCE {
+            sched::breathe();
+        }
+    }
+}
+
+/// The same of all that lead out of it, for each of which something is done before.
+fn refresh_leading_from(thread: &Thread, number: u32, does: impl Fn(&mut Inner, u64)) {
+    for first in (0..BINDINGS_MAX).step_by(AT_ONCE) {
+        let is_last = {
+            let inner = &mut *thread.inner.lock();
+            let some: Vec<u64> = inner.leading_from(number, first).take(AT_ONCE).collect();
+            some.iter().for_each(|address| does(inner, *address));
+            inner.refresh(&some);
+            some.len() < AT_ONCE
+        };
+        if is_last {
+            break;
+        }
+        sched::breathe();
+    }
 }
 
 impl Inner {
     /// Makes records say what holds now: registers, and which calls the gate may make by itself.
-    pub fn refresh(&mut self, addresses: Vec<u64>) {
+    pub fn refresh(&mut self, addresses: &[u64]) {
         // All that lead to one domain follow each other, and its register is found out once: that takes long where lists are.
         let mut known = None;
-        for address in addresses {
+        for &address in addresses {
             if let Some(record) = self.gate.record(address) {
                 let register = known.filter(|(domain, _)| *domain == record.domain).map_or_else(|| self.register_of(record.domain), |known| known.1);
                 known = Some((record.domain, register));
@@ -364,37 +400,45 @@ impl Inner {
         domains.map(|domain| domain.text.base).collect()
     }
 
+    /// Now and then such a call goes the long way, by which the domain may come back into the shared view.
+    fn is_called_by_kernel(&mut self, number: u32) {
+        self.gate.set_countdown(number, EARNING);
+        if let Ok(called) = self.domain_number(number) {
+            self.only_long_ways(&called);
+        }
+    }
+
     fn leading_to(&self, number: u32) -> impl Iterator<Item = u64> {
         self.leads.get(&number).into_iter().flatten().copied()
     }
 
-    /// The bindings of a domain. (Its plain calls go by records of nobody, which are never direct.)
-    fn leading_from(&self, number: u32) -> impl Iterator<Item = u64> {
-        let all = (0..BINDINGS_MAX).map(move |binding| records(number) + slot(binding));
+    /// The bindings of a domain from one on. (Its plain calls go by records of nobody, which are never direct.)
+    fn leading_from(&self, number: u32, first: u64) -> impl Iterator<Item = u64> {
+        let all = (first..BINDINGS_MAX).map(move |binding| records(number) + slot(binding));
         all.take_while(|address| self.gate.record(*address).is_some())
     }
 }
 
-/// The domain goes on in a view of its own, because it has no key for `class`, or is lent what has none.
+/// The running thread's domain goes on in a view of its own, because it has no key for `class`, or is lent what has none. Call without locks: until all that leads to it
+/// and out of it says so the thread is here, so it goes by none of that.
 pub fn set_apart(thread: &Thread, domain: &Arc<Domain>, class: Option<Class>) -> Result<(), Error> {
-    let inner = &mut *thread.inner.lock();
-    let view = domain.own_view()?;
-    view.show_gate(&inner.gate);
-    *domain.missed.lock() = class;
-    domain.keyed.store(false, Ordering::SeqCst);
-    inner.gate.set_root(domain.number, view.root());
-    // It is called by the kernel now, and makes its own calls so.
-    let called = inner.leading_from(domain.number).filter_map(|address| inner.gate.record(address)).map(|record| record.domain);
-    let numbers: Vec<u32> = called.filter(|number| *number != 0).chain([domain.number]).collect();
-    for number in numbers {
-        inner.gate.set_countdown(number, EARNING);
-        if let Ok(called) = inner.domain_number(number) {
-            inner.only_long_ways(&called);
-        }
+    {
+        let inner = &mut *thread.inner.lock();
+        let view = domain.own_view()?;
+        view.show_gate(&inner.gate);
+        *domain.missed.lock() = class;
+        domain.keyed.store(false, Ordering::SeqCst);
+        inner.gate.set_root(domain.number, view.root());
+        inner.is_called_by_kernel(domain.number);
+        inner.comes_back_by_kernel(domain.number);
     }
-    inner.only_long_ways(domain);
-    inner.comes_back_by_kernel(domain.number);
-    inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
+    refresh_leading_to(thread, domain.number);
+    // It makes its own calls by the kernel, too.
+    refresh_leading_from(thread, domain.number, |inner, address| {
+        if let Some(called) = inner.gate.record(address).map(|record| record.domain).filter(|called| *called != 0) {
+            inner.is_called_by_kernel(called);
+        }
+    });
     Ok(())
 }
 
@@ -418,13 +462,16 @@ pub fn try_back(thread: &Arc<Thread>, domain: &Arc<Domain>) {
     }
 }
 
-/// An admitted domain goes on in the shared view.
+/// An admitted domain, of the running thread or of one that has not begun, goes on in the shared view. Call without locks.
 pub fn bring_in(thread: &Thread, domain: &Arc<Domain>) {
-    let inner = &mut *thread.inner.lock();
     let Some(shared) = &thread.shared else { return };
-    domain.keyed.store(true, Ordering::SeqCst);
-    domain.joins.store(false, Ordering::SeqCst);
-    *domain.missed.lock() = None;
-    inner.gate.set_root(domain.number, shared.root());
-    inner.refresh(inner.leading_to(domain.number).chain(inner.leading_from(domain.number)).collect());
+    {
+        let inner = &mut *thread.inner.lock();
+        domain.keyed.store(true, Ordering::SeqCst);
+        domain.joins.store(false, Ordering::SeqCst);
+        *domain.missed.lock() = None;
+        inner.gate.set_root(domain.number, shared.root());
+    }
+    refresh_leading_to(thread, domain.number);
+    refresh_leading_from(thread, domain.number, |_, _| ());
 }

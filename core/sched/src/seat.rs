@@ -217,6 +217,13 @@ impl<T> Seat<T> {
         }
     }
 
+    /// That one was not recalled: it is with the next beat in the same call.
+    pub fn recalls_later(&mut self, errand: u64) {
+        if let Phase::Deciding(beats) = &mut self.phase {
+            beats.errand = Some((errand, ERRAND_BEATS * LATE));
+        }
+    }
+
     /// Since boot.
     pub fn counts(&self) -> Counts {
         self.counts

@@ -7,6 +7,9 @@ use abi::Error;
 use abi::gate::DOORSTEP;
 use abi::layout::PAGE;
 
+/// So many records are found out anew in one stretch.
+const FEW: usize = 64;
+
 /// Below a stack pointer a procedure of the C ABI may have words, too.
 const RED_ZONE: u64 = 128;
 
@@ -51,7 +54,12 @@ impl Inner {
     fn look_at_again(&mut self, domains: [u32; 2]) {
         let leads = domains.iter().filter_map(|number| self.leads.get(number)).flatten().copied().collect::<alloc::vec::Vec<u64>>();
         leads.iter().for_each(|record| self.gate.forget_plain(0, *record));
-        self.refresh(leads);
+        if leads.len() > FEW {
+            // Each is found out when it is called by next.
+            leads.iter().for_each(|record| self.gate.clear_record(*record));
+        } else {
+            self.refresh(&leads);
+        }
         for number in domains {
             let Ok(domain) = self.domain_number(number) else { continue };
             self.only_long_ways(&domain);

@@ -3,7 +3,7 @@
 
 use super::{Office, dismiss};
 use crate::epc;
-use crate::processor::Processor;
+use crate::processor::{Processor, here};
 use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
@@ -34,7 +34,14 @@ impl Office {
             if beat == Beat::Late {
                 inner.wrong.get_or_insert(Reason::Slow);
             }
-            beat
+            match (beat, &errand) {
+                // In the middle of a call of its own to the kernel, which goes on with who it is and where.
+                (Beat::Recall, Some(errand)) if here().breaths.load(Ordering::Relaxed) > 0 => {
+                    inner.seat.recalls_later(errand.number);
+                    Beat::Fine
+                }
+                _ => beat,
+            }
         };
         if let (Beat::Recall, Some(errand), Some(thread)) = (beat, errand, current) {
             recall(thread, &errand);

@@ -352,6 +352,8 @@ fn an_errand_that_takes_too_long_ends_and_the_scheduler_goes_on() {
     let second: Vec<Beat> =
         (0..ERRAND_BEATS).map(|beat| seat.beat(Some(2), true, u64::from(2 + beat) * BEAT_NS)).collect();
     assert_eq!(second.iter().position(|beat| *beat == Beat::Recall), Some(ERRAND_BEATS as usize - 1), "another call");
+    seat.recalls_later(2);
+    assert_eq!(seat.beat(Some(2), true, 6 * BEAT_NS), Beat::Recall, "it could not be");
     assert_eq!(seat.beat(None, true, 6 * BEAT_NS), Beat::Fine, "it is back");
     seat.decided(true);
     seat.ask(0);
