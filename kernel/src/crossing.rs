@@ -24,6 +24,8 @@ use quota::Resource;
 const LOOSE: u32 = 0;
 /// Most records of a thread that lead to one domain: as many as two texts can have.
 const LEADS_MAX: usize = 2 * BINDINGS_MAX as usize;
+/// So many of them are found out anew at a stretch. Of more each is when the thread comes by it.
+const FEW: usize = 64;
 /// Of the first frame.
 const FIRST: u64 = 0;
 /// Loose records of one thread: more than it can be deep in calls, so that one is always free.
@@ -197,7 +199,7 @@ impl Inner {
         }
         let from = self.domain.number;
         let len = self.gate.reach(from, binding_of(address), &mut charge(&thread.task)).map_err(no_room)?;
-        self.lengthen(from, len);
+        self.lengthen(len);
         self.write(thread, address, record)
     }
 
@@ -280,16 +282,29 @@ impl Inner {
         }
     }
 
-    /// The records of a domain go further now: all that lead to it say so.
-    fn lengthen(&mut self, domain: u32, len: u32) {
+    /// The records of the present domain go further now: all that lead to it say so. Of many only the one says it that the thread has come by, and each other one
+    /// when it comes by that ([`Inner::reaches`]).
+    fn lengthen(&mut self, len: u32) {
+        let domain = self.domain.number;
         if self.reach.insert(domain, len) == Some(len) {
             return;
         }
-        for address in self.leads.get(&domain).into_iter().flatten() {
+        let leads = self.leads.get(&domain).filter(|leads| leads.len() <= FEW);
+        for address in leads.into_iter().flatten() {
             if let Some(record) = self.gate.record(*address) {
                 let longer = Record { records_len: len, ..record };
                 let _ = self.gate.set_record(*address, &longer, &mut || false);
             }
+        }
+        self.reaches();
+    }
+
+    /// The record that the present domain was entered by says how far its own go. (Beyond that the kernel makes its calls, by the long way.)
+    pub fn reaches(&mut self) {
+        let Some(&len) = self.reach.get(&self.domain.number) else { return };
+        let address = self.gate.frame(self.depth()).record;
+        if let Some(record) = self.gate.record(address).filter(|record| record.domain == self.domain.number && record.records_len != len) {
+            let _ = self.gate.set_record(address, &Record { records_len: len, ..record }, &mut || false);
         }
     }
 
@@ -329,14 +344,10 @@ impl Inner {
 
     /// Forgets a domain that the thread is not inside of.
     pub fn drop_domain(&mut self, number: u32) -> Option<Arc<Domain>> {
-        for address in self.leads.remove(&number).unwrap_or_default() {
-            self.gate.clear_record(address);
-        }
+        self.gate.clear_records(self.leads.remove(&number).unwrap_or_default());
         self.gate.forget_plain(number, 0);
-        for binding in 0..self.records_of(number) {
-            // Its own calls: nobody can make them, and the next domain of this number finds none.
-            self.gate.clear_record(records(number) + slot(binding));
-        }
+        // Its own calls: nobody can make them, and the next domain of this number finds none.
+        self.gate.clear_records((0..self.records_of(number)).map(|binding| records(number) + slot(binding)));
         self.reach.remove(&number);
         // What it was found to be allowed the next one of this number may not be.
         (self.last, self.passed) = (None, None);

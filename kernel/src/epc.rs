@@ -154,6 +154,7 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     } else {
         connect(thread, inner, binding, address).map_err(|error| or_again(inner, error))?.caller_stack
     };
+    inner.reaches();
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let callee = inner.domain_number(record.domain)?;
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);

@@ -68,7 +68,9 @@ impl Caller {
 
 /// None of those that were given is on its way any more.
 fn forget(mut change: Change<'_, Caller>) {
-    sched::in_stretches(core::iter::from_fn(|| change.forget().then_some(())), drop);
+    while change.forget() {
+        sched::breathe();
+    }
 }
 
 impl Section {
@@ -263,7 +265,7 @@ impl Section {
 fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> Option<usize> {
     let number = *inner.numbers.get(&text.base)?;
     let there = inner.records_of(number).min(bindings);
-    (0..there).for_each(|binding| inner.gate.clear_record(records(number) + slot(binding)));
+    inner.gate.clear_records((0..there).map(|binding| records(number) + slot(binding)));
     inner.gate.forget_plain(number, 0);
     Some(there as usize)
 }

@@ -1,14 +1,12 @@
 //! Calls on the caller's stack: whose frames lie on whose, so that whoever is called back goes on below them.
 
 use crate::claim;
+use crate::crossing::FEW;
 use crate::domain::Domain;
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use abi::gate::DOORSTEP;
 use abi::layout::PAGE;
-
-/// So many records are found out anew in one stretch.
-const FEW: usize = 64;
 
 /// Below a stack pointer a procedure of the C ABI may have words, too.
 const RED_ZONE: u64 = 128;
@@ -56,7 +54,7 @@ impl Inner {
         leads.iter().for_each(|record| self.gate.forget_plain(0, *record));
         if leads.len() > FEW {
             // Each is found out when it is called by next.
-            leads.iter().for_each(|record| self.gate.clear_record(*record));
+            self.gate.clear_records(leads);
         } else {
             self.refresh(&leads);
         }

@@ -61,6 +61,23 @@ impl Gate {
         }
     }
 
+    /// The same of many, of which those that follow each other are found together.
+    pub fn clear_records(&mut self, addresses: impl IntoIterator<Item = u64>) {
+        self.changes += 1;
+        let (mut page, mut frame) = (0, None);
+        for address in addresses {
+            if address / PAGE * PAGE != page {
+                page = address / PAGE * PAGE;
+                frame = self.at(page);
+            }
+            if let Some(frame) = frame {
+                let at = frame + address % PAGE;
+                set_word(at, 0);
+                set_word(at + offset_of!(Record, gates) as u64, 0);
+            }
+        }
+    }
+
     /// Makes sure that records of a domain can be read up to that of `binding`. Returns the length of what there is.
     ///
     /// # Errors
