@@ -38,7 +38,29 @@ pub struct Request {
 impl Request {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.encoded_len());
+        self.write(&mut out);
+        out
+    }
+
+    /// The same by who serves others, and may have little memory.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn try_encode(&self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::new();
+        out.try_reserve_exact(self.encoded_len()).map_err(|_| Error::NoMemory)?;
+        self.write(&mut out);
+        Ok(out)
+    }
+
+    fn encoded_len(&self) -> usize {
+        let words = 5 + 4 + 2 * self.streams.len() + 2;
+        let strings = [&self.path].into_iter().chain(&self.args).chain(&self.env);
+        8 * words + strings.map(|s| 8 + s.len()).sum::<usize>()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
         let mut word = |n: u64| out.extend_from_slice(&n.to_le_bytes());
         word(self.user);
         word(self.payer);
@@ -52,12 +74,12 @@ impl Request {
             word(stream.gate);
             word(stream.id);
         }
-        string(&mut out, &self.path);
+        string(out, &self.path);
         for list in [&self.args, &self.env] {
             out.extend_from_slice(&(list.len() as u64).to_le_bytes());
-            list.iter().for_each(|s| string(&mut out, s));
+            list.iter().for_each(|s| string(out, s));
         }
-        out
+        debug_assert_eq!(out.len(), self.encoded_len());
     }
 
     /// # Errors

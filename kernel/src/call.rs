@@ -47,10 +47,8 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         }
         Call::TaskExit { code } => {
             let owner = d.text.owner();
-            if owner.is_first() && !Arc::ptr_eq(&owner, &thread.task) {
-                // Without it there is no system: what it does for somebody ends alone, whatever that was.
-                epc::unwind(thread, Error::Faulted);
-            } else {
+            // Without the first task there is no system: what it does for somebody ends alone, whatever that was, and on whosever thread.
+            if !(owner.is_first() && epc::unwind(thread, Error::Faulted)) {
                 owner.exit_with(exit::EXITED, code);
             }
             return None;

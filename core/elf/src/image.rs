@@ -13,7 +13,7 @@ use elf::segment::{ProgramHeader, SegmentTable};
 /// More segments than any program needs; it bounds the work.
 const SEGMENTS_MAX: u16 = 128;
 
-/// The longest segment of notes that is read.
+/// So long are all segments of notes that are read, together.
 const NOTE_MAX: u64 = 64 << 10;
 
 /// The longest path of an interpreter.
@@ -88,11 +88,13 @@ impl<'a> Image<'a> {
 
     /// The version in the note that marks a native program; `None` if there is no such note.
     pub(crate) fn musubi_version(&self) -> Result<Option<u32>, Refusal> {
+        let mut left = NOTE_MAX;
         for (number, segment) in self.segments.iter().enumerate() {
-            // What is longer is not looked through, and is none of ours.
-            if segment.p_type != record::PT_NOTE || segment.p_filesz > NOTE_MAX {
+            // What is longer, or lies behind so many, is not looked through, and is none of ours.
+            if segment.p_type != record::PT_NOTE || segment.p_filesz > left {
                 continue;
             }
+            left -= segment.p_filesz;
             let bytes = self.bytes(segment).ok_or(Refusal::BeyondFile(number))?;
             let align = if segment.p_align == 8 { 8 } else { 4 };
             for note in NoteIterator::new(LittleEndian, Class::ELF64, align, bytes) {

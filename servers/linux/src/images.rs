@@ -127,7 +127,12 @@ fn read<M: Machine>(machine: &M, file: File, payer: Payer) -> Result<Image, Refu
     };
     let image = keeper.transpose().map_err(Refusal::Kernel).and_then(|keeper| {
         let (Payer::Running(task) | Payer::New(task)) = payer;
-        let image = read_at(machine, file, snapshot.base(), Some((&snapshot, keeper.unwrap_or(task))));
+        if let Some(keeper) = keeper {
+            // What is read of it is paid by whom it is for, and goes with him wherever this ends.
+            machine.section_give(&snapshot, keeper).inspect_err(|_| machine.task_drop(keeper))?;
+        }
+        let given = keeper.map_or((Some(&snapshot), task), |keeper| (None, keeper));
+        let image = read_at(machine, file, snapshot.base(), Some(given));
         match (image, keeper) {
             (Ok(image), _) => Ok(Image { keeper, ..image }),
             (Err(refusal), keeper) => {
@@ -140,8 +145,13 @@ fn read<M: Machine>(machine: &M, file: File, payer: Payer) -> Result<Image, Refu
     image
 }
 
-/// `at`: where its bytes lie now; `snapshot`: what that is then, and the task that pays for what is read.
-fn read_at<M: Machine>(machine: &M, file: File, at: u64, snapshot: Option<(&Section, u64)>) -> Result<Image, Refusal> {
+/// `at`: where its bytes lie now; `snapshot`: what that is then, unless it was given away already, and the task that pays for what is read.
+fn read_at<M: Machine>(
+    machine: &M,
+    file: File,
+    at: u64,
+    snapshot: Option<(Option<&Section>, u64)>,
+) -> Result<Image, Refusal> {
     let bytes = machine.view(at, file.len).ok_or(Refusal::NotReadable)?;
     let Program::Linux(plan) = elf_plan::read(bytes)? else { return Err(Refusal::Native) };
     let mut image = Image {
@@ -156,7 +166,7 @@ fn read_at<M: Machine>(machine: &M, file: File, at: u64, snapshot: Option<(&Sect
     };
     // The headers are known. From here on the bytes are only copied, and may go with the task; each page that is missing in the file
     // becomes one of the clone, and another one of the program.
-    if let Some((snapshot, task)) = snapshot {
+    if let Some((Some(snapshot), task)) = snapshot {
         machine.section_give(snapshot, task)?;
     }
     for segment in &plan.segments {

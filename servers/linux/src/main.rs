@@ -6,7 +6,7 @@
 extern crate alloc;
 
 use abi::gate::record::{BY_LINE, BY_POST};
-use abi::task::USER_SYSTEM;
+use abi::task::{USER_NOBODY, USER_SYSTEM};
 use alloc::boxed::Box;
 use alloc::format;
 use musubi::interfaces::linux::{Linux, linux_serve_by};
@@ -63,7 +63,10 @@ impl Linux for Service {
         }
         // A copy: the caller's other threads could change it between check and use.
         let request = Request::decode(&fault::copy_in(request)?)?;
-        if (request.user != caller.user || request.payer != 0) && caller.user != USER_SYSTEM {
+        // Who speaks for nobody has nobody to pay for him once his call is over.
+        if caller.user == USER_NOBODY
+            || (request.user != caller.user || request.payer != 0) && caller.user != USER_SYSTEM
+        {
             return Err(Error::Denied);
         }
         // Who sends a message is not there to be asked what he may read; and what he starts is paid for by his task, not by this one's.

@@ -10,13 +10,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::flag;
-use musubi::abi::task::{Limits, USER_SYSTEM};
+use musubi::abi::task::{Limits, USER_NOBODY, USER_SYSTEM};
 use musubi::interfaces::files::{DIRECTORY, FileInfo, FilesService, RECORD};
 use musubi::interfaces::linux::LinuxService;
 use musubi::interfaces::loader::{Loader, PLACE, Place};
 use musubi::interfaces::request::{LEN_MAX, Request};
 use musubi::rt::serve::away;
-use musubi::rt::{Mutex, Once, Section, fault, section, task};
+use musubi::rt::{Mutex, Once, Section, fault, guard, section, task};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -156,12 +156,15 @@ impl Service {
             return Err(Error::BadProgram.into());
         }
         // Only who may read the file gets that far: this runs on his thread, or on one of the system's, which may read what everybody may.
+        // What a person has written is read and laid out in his memory, not in the system's: a file may say that it is as long as it likes. And it goes with him,
+        // wherever this call ends.
+        let keeper = Keeper::of(request.payer)?;
         let snapshot = Snapshot(Section::clone_of(info.section, flag::ANY_PRINCIPAL, 0, 0)?);
+        section::give(snapshot.0.base(), keeper.0)?;
         let bytes = section::view(snapshot.0.base(), info.len).ok_or(Error::Changed)?;
         let name = base_name(&request.path);
-        // What a person has written is laid out in his memory, not in the system's: a file may say that it is as long as it likes.
-        let keeper = Keeper::of(request.payer)?;
-        match image::read(name, bytes, Some(keeper.0))? {
+        // A page of it may find no memory.
+        match guard::run(|| image::read(name, bytes, Some(keeper.0)))?? {
             Kind::Native(original) => {
                 // What it is called says nothing: anybody may call a file as he likes.
                 let class = self.placements.of(request, Known { name: b"", is_put: true }, request.user);
@@ -192,7 +195,7 @@ impl Service {
         let none = || Refusal { error: Error::NotSupported, reason: "no service runs Linux programs".into() };
         let linux = self.linux.lock().clone().ok_or_else(none)?;
         let mut reason = [0; 256];
-        linux.spawn(&request.encode(), section, len, &mut reason).map_err(|error| {
+        linux.spawn(&request.try_encode()?, section, len, &mut reason).map_err(|error| {
             let len = reason.iter().position(|&b| b == 0).unwrap_or(reason.len());
             Refusal { error, reason: String::from_utf8_lossy(&reason[..len]).into_owned() }
         })
@@ -282,6 +285,10 @@ fn is_by_message(caller: &Caller) -> bool {
 /// Who may start a program as this user, at the cost of that task.
 fn may_ask(caller: &Caller, request: &Request) -> Result<(), Refusal> {
     let user = caller.user;
+    // Who speaks for nobody has nobody to pay for him once his call is over.
+    if user == USER_NOBODY {
+        return Err(Error::Denied.into());
+    }
     if (request.user != user || request.payer != 0) && user != USER_SYSTEM {
         let reason = format!("user {user} cannot start a program as user {}", request.user);
         return Err(Refusal { error: Error::Denied, reason });

@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use core::sync::atomic::AtomicBool;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::NAME_LEN;
-use musubi::abi::task::{Exit, Limits, USER_SYSTEM};
+use musubi::abi::task::{Exit, Limits, USER_NOBODY, USER_SYSTEM};
 use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::processes::{LIMITS, ProcessInfo, Processes, RECORD, whom};
 use musubi::interfaces::request::{LEN_MAX, Request};
@@ -161,7 +161,8 @@ impl Processes for Service {
         // A copy: the caller's other threads could change it between check and use.
         let mut request = Request::decode(&fault::copy_in(request)?)?;
         let is_system = caller.user == USER_SYSTEM;
-        if !is_system && (request.user != caller.user || request.payer != 0) {
+        // Who speaks for nobody has nobody to pay for him once his call is over.
+        if caller.user == USER_NOBODY || !is_system && (request.user != caller.user || request.payer != 0) {
             return Err(Error::Denied);
         }
         // On a thread of this program's nobody would pay.
@@ -173,7 +174,7 @@ impl Processes for Service {
         let away = away(caller)?;
         let ticket = self.table.lock().begin(by(caller), group)?;
         let mut line = [0; 256];
-        let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.encode(), &mut line));
+        let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.try_encode()?, &mut line));
         drop(away);
         let task = match started {
             Ok(task) => task,
