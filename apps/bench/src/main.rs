@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod apart;
+mod apps;
 mod at_once;
 mod bars;
 mod calls;
@@ -53,7 +54,8 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 17] = [
+const BENCHES: [Bench; 18] = [
+    ("apps", apps::run),
     ("calls", calls::run),
     ("entry", entry::run),
     ("fights", fights::run),

@@ -99,7 +99,7 @@ pub fn side_by_side(report: &Report) -> Result<(), String> {
 }
 
 /// What so many do of the same work, in thousandths of what one does. `took`: beats until it is done by so many.
-fn beside_one(count: usize, took: impl Fn(&'static Stand, usize) -> Result<u64, Error>) -> Result<u64, String> {
+pub fn beside_one(count: usize, took: impl Fn(&'static Stand, usize) -> Result<u64, Error>) -> Result<u64, String> {
     let failed = |e: Error| format!("{e}");
     for _ in 0..TRIES {
         let stand = Stand::start().map_err(failed)?;

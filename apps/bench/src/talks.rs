@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use musubi::abi::info::layout::table;
 use musubi::abi::start::StreamRef;
 use musubi::command::Command;
+use musubi::rt::info::Info;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{info, time};
 use musubi::{Error, eprintln};
@@ -32,15 +33,12 @@ fn run(name: &str, times: &str, program: &[&str]) -> Result<(), String> {
     let one = one_message().map_err(|e| format!("a message to oneself: {e}"))?;
     let silent = Command::new(path.as_bytes()).args(arguments).stream(1, StreamRef::default());
     let about = info::all().map_err(|e| format!("the info section: {e}"))?;
-    let sent = || -> Vec<u64> {
-        (0..about.table(table::POST_COUNTS).room).map(|post| about.post_counts(post).sent()).collect()
-    };
-    let (before, began) = (sent(), time::ticks());
+    let (before, began) = (sent(&about), time::ticks());
     for _ in 0..times {
         silent.spawn().and_then(|child| Ok(child.wait()?)).map_err(|refused| format!("{path}: {refused}"))?;
     }
     let took = time::ticks() - began;
-    let sent: Vec<u64> = sent().iter().zip(before).map(|(after, before)| after.wrapping_sub(before)).collect();
+    let sent: Vec<u64> = sent(&about).iter().zip(before).map(|(after, before)| after.wrapping_sub(before)).collect();
     let report = Report::new("talks", true, false);
     let all: u64 = sent.iter().sum();
     let case = Case { case: name, way: "all", bytes: 0 };
@@ -53,8 +51,13 @@ fn run(name: &str, times: &str, program: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+/// What has come to each post since it was made.
+pub fn sent(about: &Info) -> Vec<u64> {
+    (0..about.table(table::POST_COUNTS).room).map(|post| about.post_counts(post).sent()).collect()
+}
+
 /// What one takes.
-fn one_message() -> Result<u64, Error> {
+pub fn one_message() -> Result<u64, Error> {
     let post = Post::any()?;
     let to_and_fro = || post.send(1, [1; 6], None).and_then(|()| post.receive(FOR_EVER).map(drop));
     to_and_fro()?;

@@ -129,13 +129,13 @@ pub struct BenchArgs {
     /// For programs: an object a line
     #[arg(long)]
     pub json: bool,
-    /// Who is measured beside us; without this Linux by `entry`, `ipc`, `memory`, `pager` and `pool`, and nobody by the others
+    /// Who is measured beside us; without this Linux by `apps`, `entry`, `ipc`, `memory`, `pager` and `pool`, and nobody by the others
     #[arg(long, value_enum)]
     pub peer: Option<PeerArg>,
     /// Cycles of a real processor by hardware virtualisation, instead of instructions
     #[arg(long, conflicts_with = "peer")]
     pub kvm: bool,
-    /// Also nanoseconds of this host, in machines of their own; `ipc` and `pool` have them without this
+    /// Also nanoseconds of this host, in machines of their own; `apps`, `ipc` and `pool` have them without this
     #[arg(long, conflicts_with = "kvm")]
     pub wall: bool,
     /// A processor without protection keys
@@ -156,12 +156,12 @@ impl BenchArgs {
 
     /// Whether wall time is measured, too.
     pub fn wall(&self) -> bool {
-        self.wall || self.is_of(&["ipc", "pool"])
+        self.wall || self.is_of(&["apps", "ipc", "pool"])
     }
 
     /// Whether what is to be shown is what others take for the same: these are measured in the same run, without being asked for.
     fn is_compared(&self) -> bool {
-        self.is_of(&["ipc", "pool", "entry", "memory", "pager"])
+        self.is_of(&["apps", "ipc", "pool", "entry", "memory", "pager"])
     }
 
     fn is_of(&self, names: &[&str]) -> bool {
@@ -312,6 +312,7 @@ mod tests {
             (&["pool"], Peer::Linux),
             (&["pool", "--kvm"], Peer::None),
             (&["pool", "--peer", "none"], Peer::None),
+            (&["apps"], Peer::Linux),
             (&["entry"], Peer::Linux),
             (&["memory"], Peer::Linux),
             (&["pager"], Peer::Linux),
@@ -325,6 +326,7 @@ mod tests {
             (&["ipc"], true),
             (&["ipc", "--kvm"], false),
             (&["pool"], true),
+            (&["apps"], true),
         ] {
             assert_eq!(bench(line).unwrap().wall(), wall, "{line:?}");
         }

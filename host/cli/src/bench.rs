@@ -115,24 +115,27 @@ fn rows(report: &Report, clock: Clock) -> String {
         }
     };
     text += &format!("In {unit}.\n\n");
-    let mut row = |cells: [&str; 11]| {
-        let [system, bench, case, bytes, way, median, least, most, entries, views, locked] = cells;
+    let mut row = |cells: [&str; 12]| {
+        let [system, bench, case, bytes, way, cpus, median, least, most, entries, views, locked] = cells;
         text += &format!(
-            "{system:<13} {bench:<5} {case:<15} {bytes:>7} {way:<16} {median:>8} {least:>8} {most:>8} {entries:>14} {views:>13} \
+            "{system:<13} {bench:<7} {case:<19} {bytes:>7} {way:<16} {cpus:>4} {median:>9} {least:>9} {most:>9} {entries:>14} {views:>13} \
              {locked:>10}\n"
         );
     };
     let counts = [count::ENTRIES, count::VIEWS, count::LOCKED];
     let [entries, views, locked] = counts;
-    row(["system", "bench", "case", "bytes", "way", "median", "least", "most", entries, views, locked]);
-    let is_count = |figure: &Figure| [&count::ALL[..], &count::TOUCHED].concat().contains(&figure.unit.as_str());
+    row(["system", "bench", "case", "bytes", "way", "cpus", "median", "least", "most", entries, views, locked]);
+    let is_count = |figure: &Figure| {
+        [&count::ALL[..], &count::TOUCHED, &[count::EXECUTED]].concat().contains(&figure.unit.as_str())
+    };
     // What was counted stands behind its figure.
     for rows in report.figures.chunk_by(|_, next| is_count(next)) {
-        let Figure { bench, case, bytes, system, way, value, min, max, .. } = &rows[0];
+        let Figure { bench, case, bytes, system, way, cpus, value, min, max, .. } = &rows[0];
         let [bytes, value, min, max] = [bytes, value, min, max].map(u64::to_string);
+        let cpus = cpus.to_string();
         let counted = |unit| rows[1..].iter().find(|f| f.unit == unit).map_or("-".into(), |f| f.value.to_string());
         let [entries, views, locked] = counts.map(counted);
-        row([system, bench, case, &bytes, way, &value, &min, &max, &entries, &views, &locked]);
+        row([system, bench, case, &bytes, way, &cpus, &value, &min, &max, &entries, &views, &locked]);
     }
     for skipped in &report.skipped {
         text += &format!("does not apply: {} ({})\n", skipped.subject, skipped.skipped);

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// The one of programs that nobody here wrote (K1-U6).
+pub const PROGRAMS: &str = "apps";
+/// Processors of its machine in which one counts beside them.
+const BESIDE_PROGRAMS: u32 = 14;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bench {
     pub name: &'static str,
@@ -20,7 +25,18 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 17] = [
+pub const BENCHES: [Bench; 18] = [
+    Bench {
+        name: PROGRAMS,
+        about: "an unmodified program or several, from the start until the last end is known; and what several do in the time of one",
+        timeout: Duration::from_secs(1800),
+        cpus: 1,
+        // And one that counts, places for six, and as many that want no turn.
+        also_cpus: &[2, 4, BESIDE_PROGRAMS],
+        untold: false,
+        mem: "512M",
+        limits: &[],
+    },
     Bench {
         name: "calls",
         about: "a call without data and back, by each way; and a call that is refused",
@@ -202,7 +218,17 @@ impl Bench {
 
     /// How long a processor's turn is where instructions are counted, in us: where it is to be seen who waits for whom, shorter than what is waited for.
     pub fn turn_us(&self) -> u32 {
-        if ["fights", "files", "service"].contains(&self.name) { 4 } else { machine::TURN_US }
+        if self.has_one_beside() || ["fights", "files", "service"].contains(&self.name) { 4 } else { machine::TURN_US }
+    }
+
+    /// Whether programs run beside one that counts: then nothing is printed of rounds between marks.
+    pub fn has_one_beside(&self) -> bool {
+        self.name == PROGRAMS && self.cpus == BESIDE_PROGRAMS
+    }
+
+    /// Files of the host that go into the machine, as `--put` takes them.
+    pub fn puts(&self) -> &'static [&'static str] {
+        if self.name == PROGRAMS { &["/bin/busybox"] } else { &[] }
     }
 
     /// On how many processors that run at once it is counted besides, where the host has so many: there who waits for whom is no matter of turns.
@@ -228,5 +254,13 @@ mod tests {
         assert_eq!((of("pool", 1), of("pool", 2), of("pool", 6)), (vec![1], vec![1, 2], vec![1, 2, 4]));
         assert_eq!((of("files", 1), of("files", 2), of("files", 8)), (vec![1], vec![2], vec![8]));
         assert_eq!((of("calls", 2), of("jobs", 2)), (vec![1], vec![4]));
+    }
+
+    #[test]
+    fn turns_are_short_where_one_counts_beside_programs() {
+        let programs = Bench::find(PROGRAMS).unwrap();
+        let turn = |cpus| Bench { cpus, ..programs }.turn_us();
+        assert_eq!([1, 2, 4].map(turn), [machine::TURN_US; 3]);
+        assert!(turn(BESIDE_PROGRAMS) < machine::TURN_US && programs.also_cpus.contains(&BESIDE_PROGRAMS));
     }
 }

@@ -87,6 +87,10 @@ pub mod count {
     /// In the order in which they are shown.
     pub const ALL: [&str; 11] =
         [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED, LOCKS, POST_LOCKS, SPINS];
+    /// What all processors executed, where a round's length has what they slept in it, too; seen from outside.
+    pub const EXECUTED: &str = "instructions-executed";
+    /// Of programs, in the order in which they are shown: beside that, messages and what part of all instructions they take at most.
+    pub const OF_PROGRAMS: [&str; 3] = [EXECUTED, MESSAGES, PERMILLE];
     /// Of rounds of many calls, in the order in which they are shown: what one call comes to, the longest round, how many calls went
     /// without the kernel, and how often over all rounds a class of sections had no key, got one, and lost one.
     pub const OF_MANY: [&str; 6] =
@@ -135,7 +139,7 @@ impl Figure {
                 .chain(&count::OF_MANY)
                 .chain(&count::PLAIN)
                 .chain(&count::TOUCHED)
-                .chain(&[unit::LATE])
+                .chain(&[unit::LATE, count::EXECUTED])
                 .any(|u| *u == self.unit)
     }
 

@@ -14,9 +14,9 @@ mod table;
 mod untold;
 mod ways;
 
-pub use benches::{BENCHES, Bench};
+pub use benches::{BENCHES, Bench, PROGRAMS};
 pub use figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, of_one_call, unit};
-pub use ours::{Ours, Setup, TOUCHED, TOUCHED_BY};
+pub use ours::{Ours, Setup, TOUCHED, TOUCHED_BY, executed};
 pub use paper::Paper;
 pub use peer::Peer;
 pub use table::Table;

@@ -1,6 +1,6 @@
 //! Our own figures: the guest's, and what was counted from outside while it measured.
 
-use crate::benches::Bench;
+use crate::benches::{Bench, PROGRAMS};
 use crate::figure::{ASYNC, Figure, MUSUBI, count, of_one_call, unit};
 use crate::itc;
 use crate::locks;
@@ -9,8 +9,8 @@ use crate::table::handlers;
 use crate::untold;
 use crate::ways;
 use anyhow::{Context, Result, bail, ensure};
-use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Sink, Wish};
-use std::ffi::OsString;
+use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Put, Sink, Wish};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -149,7 +149,8 @@ impl Ours {
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
         // What one on several processors alone prints are no rounds between marks.
-        let plugin = setup.plugin.filter(|_| bench.cpus == 1 || !bench.also_cpus.is_empty());
+        let has_rounds = (bench.cpus == 1 || !bench.also_cpus.is_empty()) && !bench.has_one_beside();
+        let plugin = setup.plugin.filter(|_| has_rounds);
         if plugin.is_none() {
             return Self::gather(setup, bench, &run(setup, bench, setup.clock(), Vec::new())?, Vec::new(), notes);
         }
@@ -230,10 +231,11 @@ fn run(setup: &Setup, bench: &Bench, clock: Clock, lead: Vec<OsString>) -> Resul
     let wall = (clock == Clock::Nanoseconds).then_some("--wall");
     let words = bench.limits.iter().copied().chain(["bench", bench.name, "--json"]).chain(wall);
     let words: Vec<Vec<u8>> = words.map(|word| word.as_bytes().to_vec()).collect();
+    let puts = bench.puts().iter().map(|file| Put::parse(OsStr::new(file))).collect::<Result<Vec<Put>>>()?;
     let exec = Exec {
         emulator: Emulator { lead, ..Emulator::default() },
         options: &options,
-        load: Load { parts: setup.parts, puts: &[], words: Some(&words), sched: None },
+        load: Load { parts: setup.parts, puts: &puts, words: Some(&words), sched: None },
         timeout: bench.timeout,
         sink: Sink::Keep,
     };
@@ -271,6 +273,9 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             all.extend(steps);
             all.extend(of_ways);
         }
+        if figure.bench == PROGRAMS {
+            all.push(executed(figure, case)?);
+        }
         let touched = TOUCHED.into_iter().filter(|_| figure.bench == TOUCHED_BY);
         for (unit, costly) in SEEN.into_iter().chain(touched) {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
@@ -280,6 +285,15 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
         }
     }
     Ok(all)
+}
+
+/// What all processors executed in the rounds of a total.
+///
+/// # Errors
+/// There were none.
+pub fn executed(total: &Figure, case: &Case) -> Result<Figure> {
+    let (value, min, max) = case.summary(|round| round.instructions).context("no rounds")?;
+    Ok(Figure { unit: count::EXECUTED.into(), value, min, max, ..total.clone() })
 }
 
 /// The steps of the rounds that went the usual way, if they can be told.
@@ -394,6 +408,16 @@ mod tests {
         let all = join(vec![total("spawn", "loader", 1)], &[case]).unwrap();
         assert!(all.iter().all(|figure| figure.case == "spawn"));
         assert_eq!(all.len(), 1 + SEEN.len() + TOUCHED.len());
+    }
+
+    /// K1-U6: what is slept is part of a round's length, and is not executed.
+    #[test]
+    fn what_programs_execute_is_told() {
+        let case = Case { rounds: vec![(3, Round { steps: None, ..round(470, 8) })] };
+        let told = Figure { bench: PROGRAMS.into(), ..total("sort", "busybox", 3) };
+        let all = join(vec![told], &[case]).unwrap();
+        let executed = all.iter().find(|figure| figure.unit == count::EXECUTED).unwrap();
+        assert_eq!((all[0].value, executed.value, executed.is_total()), (600, 500, false));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod k1;
 mod message;
 mod wall;
 
-use crate::benches::Bench;
+use crate::benches::{Bench, PROGRAMS};
 use crate::figure::{ASYNC, ASYNC_CALLS, Figure, MUSUBI, Source, count, unit};
 use crate::paper::Paper;
 use crate::peer::Peer;
@@ -29,6 +29,11 @@ const NEAREST: [(&str, &str, &str); 1] = [("round-trip", "supply", "userfaultfd"
 
 /// Real pages had and given back.
 const REAL: &str = "alloc+free";
+
+/// What is counted of programs that nobody here wrote.
+const OF_PROGRAMS: &str = "\
+What all processors executed (a round's length has what they slept in it, too); messages, and how many thousandths of all
+instructions they take at most:";
 
 /// Where nothing is known.
 const NOTHING: &str = "-";
@@ -60,7 +65,7 @@ impl Table<'_> {
     }
 
     /// The peer's figure for the same case, by the fastest of its ways, or by the nearest. (Without data it is the same case whatever size the
-    /// others are.)
+    /// others are.) On as many processors, if it was measured on several.
     fn peer(&self, own: &Figure, system: &str) -> Option<&Figure> {
         let nearest = NEAREST.into_iter().find(|(case, way, _)| *case == own.case && *way == own.way);
         let same = |f: &&Figure| {
@@ -71,7 +76,7 @@ impl Table<'_> {
                 && (f.bytes == own.bytes || own.bytes == 0)
                 && nearest.is_none_or(|(.., way)| f.way == way)
         };
-        self.figures.iter().filter(same).min_by_key(|figure| figure.value)
+        self.figures.iter().filter(same).min_by_key(|figure| (figure.cpus != own.cpus, figure.value))
     }
 
     /// What 99 of a hundred of its rounds did not exceed, if that is known.
@@ -279,7 +284,12 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "\nOne call of such a round, and protection keys over all rounds:")?;
             columns(f, &of_many)?;
         }
-        let plain = self.plain(&count::PLAIN);
+        let is_of_programs = self.bench.name == PROGRAMS;
+        if is_of_programs {
+            writeln!(f, "\n{OF_PROGRAMS}")?;
+            columns(f, &counts::rows(self, &count::OF_PROGRAMS))?;
+        }
+        let plain = self.plain(if is_of_programs { &[count::BESIDE] } else { &count::PLAIN });
         if plain.len() > 1 {
             writeln!(f, "\nCounted by the guest:")?;
             columns(f, &plain)?;

@@ -1,7 +1,7 @@
 //! What else a round took, counted from outside by `host/plugin`.
 
 use anyhow::{Context, Result, ensure};
-use measure::{Figure, TOUCHED, TOUCHED_BY, count, of_one_call};
+use measure::{Figure, PROGRAMS, TOUCHED, TOUCHED_BY, count, executed, of_one_call};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,14 +14,16 @@ pub struct Counter {
     dir: TempDir,
     /// Whether lines and pages are looked at.
     touched: bool,
+    /// Whether there are several processors.
+    several: bool,
 }
 
 impl Counter {
-    /// With the library of `host/plugin`, for these benchmarks.
-    pub fn new(plugin: &Path, benches: &[&str]) -> Result<Self> {
+    /// With the library of `host/plugin`, for these benchmarks on so many processors.
+    pub fn new(plugin: &Path, benches: &[&str], cpus: u32) -> Result<Self> {
         let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
         symlink(plugin, dir.path().join("plugin.so")).context("cannot link to the plugin")?;
-        Ok(Self { dir, touched: benches.contains(&TOUCHED_BY) })
+        Ok(Self { dir, touched: benches.contains(&TOUCHED_BY), several: cpus > 1 })
     }
 
     /// Arguments for QEMU.
@@ -30,7 +32,9 @@ impl Counter {
         let path = |path: PathBuf| path.display().to_string().replace(',', ",,");
         // Each program has an address space to itself.
         let touched = if self.touched { ",touched=many" } else { "" };
-        let argument = format!("{},out={}{touched}", path(self.dir.path().join("plugin.so")), path(self.out()));
+        let entries = if self.several { ",entries=each" } else { "" };
+        let argument =
+            format!("{},out={}{touched}{entries}", path(self.dir.path().join("plugin.so")), path(self.out()));
         vec!["-plugin".into(), argument.into()]
     }
 
@@ -51,6 +55,9 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
     for (figure, case) in figures.into_iter().zip(cases) {
         ensure!(case.len() == figure.n, "{}: {} rounds were told, and {} were seen", figure.case, figure.n, case.len());
         all.push(figure.clone());
+        if figure.bench == PROGRAMS {
+            all.push(executed(&figure, case)?);
+        }
         // Linux swaps GS at a switch, too, so swaps do not say how often it is entered.
         let touched = TOUCHED.into_iter().filter(|_| figure.bench == TOUCHED_BY);
         let counts = [
@@ -62,7 +69,9 @@ pub fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             (count::COPIES, Costly::Copy),
             (count::COPIED, Costly::Copied),
         ];
-        for (unit, costly) in counts.into_iter().chain(touched) {
+        // Of several processors nobody sees which of them copies what.
+        let is_seen = |(unit, _): &(&str, Costly)| figure.cpus == 1 || ![count::COPIES, count::COPIED].contains(unit);
+        for (unit, costly) in counts.into_iter().chain(touched).filter(is_seen) {
             let counted = |round: &Round| of_one_call(&figure.case, round.count(costly));
             let (value, min, max) = case.summary(counted).context("no rounds")?;
             all.push(Figure { unit: unit.into(), value, min, max, ..figure.clone() });
@@ -125,6 +134,15 @@ mod tests {
         let of = |unit| all.iter().find(|figure| figure.unit == unit).map(|figure| figure.value);
         let counted = [unit::INSTRUCTIONS, count::ENTRIES, count::VIEWS, count::COPIED].map(of);
         assert_eq!(counted, [Some(9000), Some(3), Some(0), Some(64)]);
+    }
+
+    #[test]
+    fn of_several_processors_no_copies_are_told() {
+        let sort = Figure { bench: PROGRAMS.into(), cpus: 2, ..figure("sort", 200) };
+        let all = join(vec![sort], &[case(200)]).unwrap();
+        let units: Vec<&str> = all.iter().map(|figure| figure.unit.as_str()).collect();
+        let counted = [count::ENTRIES, count::VIEWS, count::KEYS, count::FLUSHES, count::LOCKED];
+        assert_eq!(units, [&[unit::INSTRUCTIONS, count::EXECUTED], &counted[..]].concat());
     }
 
     #[test]

@@ -32,8 +32,12 @@ pub enum Clock {
 const WORDS: &str = "console=ttyS0 quiet panic=-1";
 const BEST: &str = " mitigations=off init_on_alloc=0 cgroup_disable=memory apparmor=0 audit=0 hardened_usercopy=off \
                     randomize_kstack_offset=off preempt=none lsm=capability";
-/// How long Linux may say nothing, on a host that does much else: a boot takes ten seconds, a figure at most some.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// On several processors. Those of the emulator take turns then, and every second one is not used (`host/machine`): the first program starts the others.
+const ONE_AT_FIRST: &str = " maxcpus=1";
+/// And who has nothing to do halts: the other way, `mwait`, is a loop where the emulator has several processors.
+const IDLE: &str = " idle=halt";
+/// How long Linux may say nothing, on a host that does much else: a boot takes ten seconds, a figure at most some, and a minute where programs are measured.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 impl System {
     pub const ALL: [Self; 2] = [Self::Default, Self::Best];
@@ -57,10 +61,10 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Fetches the kernel if it is not there, and compiles the programs.
-    pub fn prepare(workspace: &Workspace, progress: &mut dyn FnMut(&str)) -> Result<Self> {
+    /// Fetches the kernel if it is not there, and compiles the programs for these benchmarks.
+    pub fn prepare(workspace: &Workspace, benches: &[&str], progress: &mut dyn FnMut(&str)) -> Result<Self> {
         let kernel = kernel::get(&workspace.results()?.join("peers"), progress)?;
-        let ram_disk = program::ram_disk(workspace.top())?;
+        let ram_disk = program::ram_disk(workspace.top(), benches)?;
         let plugin = Some(workspace.host_library("musubi-plugin")?);
         Ok(Self { kernel, ram_disk, emulator: Emulator::default(), plugin, timeout: PATIENCE })
     }
@@ -70,11 +74,12 @@ impl Linux {
         &self.kernel.package
     }
 
-    /// Boots once, on one processor, and measures.
+    /// Boots once, on so many processors, and measures.
     pub fn measure(
         &self,
         system: System,
         benches: &[&str],
+        cpus: u32,
         clock: Clock,
         wish: Wish,
         progress: &mut dyn FnMut(&str),
@@ -83,16 +88,17 @@ impl Linux {
             ensure!(matrix::BENCHES.contains(bench), "Linux has no {bench}; there are {}", matrix::BENCHES.join(", "));
         }
         let boot = |counter: Option<&Counter>, progress: &mut dyn FnMut(&str)| {
-            let words = words(system, benches, clock);
+            let words = words(system, benches, cpus, clock);
             let icount = clock == Clock::Instructions;
-            let options = Options { cpus: Some(1), icount, wish, ..Options::default() };
+            let options = Options { cpus: Some(cpus), icount, wish, ..Options::default() };
             self.boot(&options, &words, counter, &mut |lines| {
                 progress(&format!("{}: {lines} lines of figures", system.name()));
             })
         };
-        progress(&format!("{}: booting {}", system.name(), self.package()));
+        let on = if cpus > 1 { format!(" on {cpus} processors") } else { String::new() };
+        progress(&format!("{}: booting {}{on}", system.name(), self.package()));
         let counter = self.plugin.as_ref().filter(|_| clock == Clock::Instructions);
-        let counter = counter.map(|plugin| Counter::new(plugin, benches)).transpose()?;
+        let counter = counter.map(|plugin| Counter::new(plugin, benches, cpus)).transpose()?;
         let mut finished = boot(counter.as_ref(), progress)?;
         let mut cases = counter.as_ref().map(Counter::cases).transpose()?.flatten();
         let mut notes = Vec::new();
@@ -134,10 +140,13 @@ impl Linux {
 }
 
 /// Linux's command line; what follows the two dashes goes to the first program.
-fn words(system: System, benches: &[&str], clock: Clock) -> String {
+fn words(system: System, benches: &[&str], cpus: u32, clock: Clock) -> String {
     let best = if system == System::Best { BEST } else { "" };
+    let takes_turns = cpus > 1 && clock == Clock::Instructions;
+    let several =
+        [(cpus > 1, IDLE), (takes_turns, ONE_AT_FIRST)].map(|(is, words)| if is { words } else { "" }).concat();
     let clock = if clock == Clock::Instructions { "instructions" } else { "nanoseconds" };
-    format!("{WORDS}{best} -- {} {clock} {}", system.name(), benches.join(" "))
+    format!("{WORDS}{best}{several} -- {} {clock} {}", system.name(), benches.join(" "))
 }
 
 /// What the machine said, if it came through and said all.
@@ -161,7 +170,7 @@ fn read(finished: &Finished, system: System, benches: &[&str]) -> Result<Report>
     bail!("{how}; the end of its console:\n{err}{}", finished.tail(20));
 }
 
-/// Measures both systems, each in a boot of its own; wall time in several boots by turns.
+/// Measures both systems, each in a boot of its own for each number of processors; wall time in several boots by turns, on no more processors than the host has.
 pub fn linux(
     workspace: &Workspace,
     benches: &[&str],
@@ -169,12 +178,17 @@ pub fn linux(
     wish: Wish,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report> {
-    let linux = Linux::prepare(workspace, progress)?;
+    let linux = Linux::prepare(workspace, benches, progress)?;
+    let host = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let mut machines = matrix::machines(benches);
+    machines.retain(|(cpus, _)| *cpus <= host || clock == Clock::Instructions);
     let rounds = if clock == Clock::Instructions { 1 } else { 2 };
     let mut reports = Vec::new();
     for _ in 0..rounds {
         for system in System::ALL {
-            reports.push(linux.measure(system, benches, clock, wish, progress)?);
+            for (cpus, benches) in &machines {
+                reports.push(linux.measure(system, benches, *cpus, clock, wish, progress)?);
+            }
         }
     }
     Ok(Report::merge(reports))

@@ -4,9 +4,16 @@
 use crate::figures::{Report, Subject};
 use crate::linux::System;
 use anyhow::{Result, ensure};
-use measure::ASYNC;
+use measure::{ASYNC, PROGRAMS};
 
-pub const BENCHES: [&str; 9] = ["calls", "sizes", "colours", "spawn", "sched", "pool", "entry", "memory", "pager"];
+pub const BENCHES: [&str; 10] =
+    ["calls", "sizes", "colours", "spawn", "sched", "pool", "entry", "memory", "pager", PROGRAMS];
+
+/// Processors of further machines in which programs are measured.
+const PROCESSORS: [u32; 2] = [2, 4];
+/// The programs, or several of them: the names of `apps/bench/src/apps.txt`.
+const APPS: [&str; 8] =
+    ["sha256sum", "sort", "gzip", "awk", "pipeline", "script", "sha256sum-4-at-once", "gzip-by-xargs"];
 
 /// Without data, and the patterns of the paper with them; and each with several messages under way.
 const NULL: [&str; 2] = ["NullProc", "NullProc-async"];
@@ -120,9 +127,17 @@ pub fn owed(system: System, bench: &str) -> Vec<(Subject, bool)> {
             let ways = ways.flat_map(|way| [Some(way.to_string()), others(way)]).flatten();
             ways.map(|way| (subject("ping-pong", 48, &way), true)).collect()
         }
+        PROGRAMS => plain(&APPS.map(|case| (case, "busybox"))),
         "pager" => plain(&[("round-trip", "sigsegv+mprotect"), ("round-trip", "userfaultfd")]),
         _ => Vec::new(),
     }
+}
+
+/// Machines in which benchmarks are measured: how many processors each has, and which are measured there.
+pub fn machines<'b>(benches: &[&'b str]) -> Vec<(u32, Vec<&'b str>)> {
+    let programs: Vec<&str> = benches.iter().copied().filter(|bench| *bench == PROGRAMS).collect();
+    let further = PROCESSORS.into_iter().filter(|_| !programs.is_empty()).map(|cpus| (cpus, programs.clone()));
+    [(1, benches.to_vec())].into_iter().chain(further).collect()
 }
 
 /// Holds a report of one system against what it owes.
@@ -145,6 +160,7 @@ mod tests {
     use super::*;
     use crate::figures::{About, Skipped};
     use measure::{Figure, Source};
+    use std::path::Path;
 
     fn complete(system: System, benches: &[&str]) -> Report {
         let about = About {
@@ -187,6 +203,18 @@ mod tests {
             assert!(check(&silent, system, &BENCHES).is_err());
         }
         assert!(check(&complete(System::Best, &BENCHES), System::Default, &BENCHES).is_err());
+    }
+
+    #[test]
+    fn programs_are_those_that_run_here() {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let list = std::fs::read_to_string(top.join(crate::program::APPS)).unwrap();
+        let lines = list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'));
+        let names: Vec<&str> = lines.map(|(name, _)| name).collect();
+        assert_eq!((names[0], &names[1..]), ("prepare", &APPS[..]));
+        assert_eq!(machines(&["calls"]), [(1, vec!["calls"])]);
+        let programs = vec![PROGRAMS];
+        assert_eq!(machines(&["calls", PROGRAMS])[1..], [(2, programs.clone()), (4, programs)]);
     }
 
     #[test]

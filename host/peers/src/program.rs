@@ -2,6 +2,7 @@
 
 use crate::cpio;
 use anyhow::{Context, Result, bail, ensure};
+use measure::PROGRAMS;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,8 +14,12 @@ const TIRPC: &str = "/usr/include/tirpc";
 /// libtirpc looks up here what `udp` and `tcp` are.
 const NETCONFIG: &str = "udp tpi_clts v inet udp - -\ntcp tpi_cots_ord v inet tcp - -\n";
 
-/// Compiles, and packs all that Linux needs.
-pub fn ram_disk(top: &Path) -> Result<Vec<u8>> {
+/// The programs that nobody here wrote, and what they are told, as in our machine.
+const BUSYBOX: &str = "/bin/busybox";
+pub const APPS: &str = "apps/bench/src/apps.txt";
+
+/// Compiles, and packs all that Linux needs for these benchmarks.
+pub fn ram_disk(top: &Path, benches: &[&str]) -> Result<Vec<u8>> {
     let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
     let (init, hello) = (dir.path().join("init"), dir.path().join("hello"));
     let sources = top.join(SOURCES);
@@ -31,8 +36,13 @@ pub fn ram_disk(top: &Path) -> Result<Vec<u8>> {
     let mut command = Command::new("cc");
     compile(command.args(["-static", "-nostdlib", "-o"]).args([&hello, &sources.join("hello.S")]))?;
     let mut disk = Vec::new();
-    let files = [("init", fs::read(init)?), ("hello", fs::read(hello)?), ("etc/netconfig", NETCONFIG.into())];
-    cpio::write(&files.each_ref().map(|(path, data)| (*path, data.as_slice())), &mut disk)?;
+    let mut files = vec![("init", fs::read(init)?), ("hello", fs::read(hello)?), ("etc/netconfig", NETCONFIG.into())];
+    if benches.contains(&PROGRAMS) {
+        let busybox = fs::read(BUSYBOX).with_context(|| format!("there is no {BUSYBOX} (package busybox-static)"))?;
+        files.extend([("bin/busybox", busybox), ("apps.txt", fs::read(top.join(APPS))?)]);
+    }
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(path, data)| (*path, data.as_slice())).collect();
+    cpio::write(&files, &mut disk)?;
     Ok(disk)
 }
 

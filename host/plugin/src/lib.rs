@@ -61,8 +61,8 @@ unsafe extern "C" {
 /// Executed so far: all instructions but marks, and those of each costly kind. QEMU adds to them.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static COUNTS: [AtomicU64; Costly::ALL.len()] = [const { AtomicU64::new(0) }; Costly::ALL.len()];
-/// Where the block that is being executed lies.
-static REGION: AtomicU64 = AtomicU64::new(0);
+/// Where the block lies that each processor executes.
+static REGIONS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 /// Between the marks of a round, where steps are told apart.
 static IN_ROUND: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -80,6 +80,8 @@ struct Plan {
     locks: Locks,
     /// Where control is, how often it comes to the kernel, and what that copies. Of several processors, that would be in several places at once.
     has_steps: bool,
+    /// How often control comes to the kernel, of all processors, which take turns.
+    has_entries: bool,
     /// Whether lines and pages are counted, and if so, whether each page-table root is another address space.
     touched: Option<bool>,
     /// Where the kernel's ways in and out lie, if they are steps of their own.
@@ -111,7 +113,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             let ways = path("ways=").and_then(range).unwrap_or(0..0);
             let has_steps = processors == 1;
             let touched = path("touched=").filter(|_| has_steps).map(|spaces| spaces == "many");
-            PLAN.get_or_init(|| Plan { locks, has_steps, touched, ways });
+            let has_entries = has_steps || path("entries=") == Some("each");
+            PLAN.get_or_init(|| Plan { locks, has_steps, has_entries, touched, ways });
         }
         Err(why) => {
             eprintln!("plugin: {why}");
@@ -150,7 +153,7 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     // SAFETY: the block and its instructions are valid during the call, and the bytes of an instruction are as many as its
     // size. What is added to lives as long as QEMU.
     unsafe {
-        if plan.has_steps {
+        if plan.has_entries {
             let at = qemu_plugin_tb_vaddr(block);
             let region = if plan.ways.contains(&at) { WAYS } else { Recorder::region(at) };
             qemu_plugin_register_vcpu_tb_exec_cb(block, entered, NO_REGISTERS, region as *mut c_void);
@@ -190,25 +193,27 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     }
 }
 
-/// Only where there is one processor: nobody else adds in between.
+/// Only where there is one processor, or where they take turns: nobody else adds in between.
 fn add(costly: Costly, so_much: u64) {
     let counter = &COUNTS[costly as usize];
     counter.store(counter.load(Ordering::Relaxed) + so_much, Ordering::Relaxed);
 }
 
 /// A block begins.
-extern "C" fn entered(_: c_uint, data: *mut c_void) {
+extern "C" fn entered(processor: c_uint, data: *mut c_void) {
     let region = data as u64;
-    // Only where there is one processor: nobody else stores there in between, and to exchange takes many times as long.
-    let before = REGION.load(Ordering::Relaxed);
+    let Some(at) = REGIONS.get(processor as usize) else { return };
+    // Nobody else stores there in between, and to exchange takes many times as long.
+    let before = at.load(Ordering::Relaxed);
     if before == region {
         return;
     }
-    REGION.store(region, Ordering::Relaxed);
+    at.store(region, Ordering::Relaxed);
     if Recorder::enters(before, region) {
         add(Costly::Entry, 1);
     }
     if IN_ROUND.load(Ordering::Relaxed)
+        && PLAN.get().is_some_and(|plan| plan.has_steps)
         && let Some(state) = &mut *state()
     {
         state.recorder.crossed(region, INSTRUCTIONS.load(Ordering::Relaxed));
@@ -266,10 +271,11 @@ extern "C" fn moved(_: c_uint, access: u32, address: u64, _: *mut c_void) {
 }
 
 /// A mark is executed.
-extern "C" fn marked(_: c_uint, data: *mut c_void) {
+extern "C" fn marked(processor: c_uint, data: *mut c_void) {
     let Some(state) = &mut *state() else { return };
     let counts = std::array::from_fn(|at| COUNTS[at].load(Ordering::Relaxed));
-    let (region, now) = (REGION.load(Ordering::Relaxed), INSTRUCTIONS.load(Ordering::Relaxed));
+    let region = REGIONS.get(processor as usize).map_or(0, |region| region.load(Ordering::Relaxed));
+    let now = INSTRUCTIONS.load(Ordering::Relaxed);
     let mark = Mark::ALL[data as usize];
     if matches!(mark, Mark::RoundBegins) {
         state.touched.begin();

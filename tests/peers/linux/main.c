@@ -162,7 +162,7 @@ static int run(const char *name) {
     } benches[] = {
         {"calls", bench_calls}, {"sizes", bench_sizes}, {"colours", bench_colours}, {"spawn", bench_spawn},
         {"sched", bench_sched}, {"pool", bench_pool},   {"entry", bench_entry},     {"memory", bench_memory},
-        {"pager", bench_pager},
+        {"pager", bench_pager}, {"apps", bench_apps},
     };
     int process = fork(), status;
     if (process < 0) die("fork");

@@ -1,6 +1,7 @@
 // Takes samples and prints what they come to.
 #define _GNU_SOURCE
 #include "peer.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -51,12 +52,20 @@ static void take(operation *first, operation *op, void *context, unsigned count,
     qsort(samples, count, sizeof *samples, compare);
 }
 
-static void measure_both(struct subject s, operation *first, operation *op, void *context, unsigned rounds, unsigned messages) {
-    // Instructions are exact: each operation is a sample. Reading the time of day costs as much as a small operation:
-    // a sample is a batch.
-    unsigned count = rounds < MOST ? rounds : MOST, batch = 1;
-    if (!instructions) count = 20, batch = rounds / 10 ? rounds / 10 : 1;
-    for (unsigned i = 0; i < rounds / 4 + 2 * BURST; i++) {
+static int processors(void) {
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof all, &all)) die("sched_getaffinity");
+    return CPU_COUNT(&all);
+}
+
+// How often to warm up, how many samples, and of how many operations each.
+struct plan {
+    unsigned warm, count, batch;
+};
+
+static void measure_by(struct plan plan, struct subject s, operation *first, operation *op, void *context, unsigned messages) {
+    unsigned count = plan.count, batch = plan.batch;
+    for (unsigned i = 0; i < plan.warm; i++) {
         if (first) first(context);
         op(context);
     }
@@ -68,10 +77,18 @@ static void measure_both(struct subject s, operation *first, operation *op, void
     CASE_ENDS;
     uint64_t all[3] = {samples[count / 2], samples[0], samples[count - 1]}, parts = (uint64_t)batch * messages;
     for (int i = 0; i < 3; i++) all[i] = (all[i] > own ? all[i] - own + parts / 2 : 0) / parts;
-    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s%s\",\"cpus\":1,\"unit\":\"%s\","
+    line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s%s\",\"cpus\":%d,\"unit\":\"%s\","
          "\"value\":%llu,\"min\":%llu,\"max\":%llu,\"n\":%u,\"source\":\"measured\"}",
-         s.bench, s.kase, s.bytes, system_name, s.way, way_suffix, instructions ? "instructions" : "nanoseconds",
+         s.bench, s.kase, s.bytes, system_name, s.way, way_suffix, processors(), instructions ? "instructions" : "nanoseconds",
          (unsigned long long)all[0], (unsigned long long)all[1], (unsigned long long)all[2], count);
+}
+
+static void measure_both(struct subject s, operation *first, operation *op, void *context, unsigned rounds, unsigned messages) {
+    // Instructions are exact: each operation is a sample. Reading the time of day costs as much as a small operation:
+    // a sample is a batch.
+    struct plan plan = {rounds / 4 + 2 * BURST, rounds < MOST ? rounds : MOST, 1};
+    if (!instructions) plan.count = 20, plan.batch = rounds / 10 ? rounds / 10 : 1;
+    measure_by(plan, s, first, op, context, messages);
 }
 
 void measure(struct subject s, operation *op, void *context, unsigned rounds, unsigned messages) {
@@ -85,4 +102,8 @@ void measure_after(struct subject s, operation *first, operation *op, void *cont
 void skip(struct subject s, const char *why) {
     line("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"system\":\"%s\",\"way\":\"%s%s\",\"skipped\":\"%s\"}", s.bench,
          s.kase, s.bytes, system_name, s.way, way_suffix, why);
+}
+
+void measure_long(struct subject s, operation *op, void *context, unsigned rounds) {
+    measure_by((struct plan){1, rounds, 1}, s, NULL, op, context, 1);
 }

@@ -19,6 +19,8 @@ typedef void operation(void *context);
 void measure(struct subject subject, operation *op, void *context, unsigned rounds, unsigned messages);
 // The same of an operation before each of which another one has to be done, which is not part of the figure. By the clock both are.
 void measure_after(struct subject subject, operation *first, operation *op, void *context, unsigned rounds);
+// The same of what takes so long that it is done once to warm up, and each time is a sample by either clock.
+void measure_long(struct subject subject, operation *op, void *context, unsigned rounds);
 // Says that something does not apply, and why.
 void skip(struct subject subject, const char *why);
 // Prints a line among the figures.
@@ -72,6 +74,7 @@ enum { GREATEST = 1 << 20, LONGEST = COLOURS + GREATEST };
 enum { DATAGRAM = 65507 };
 static inline unsigned rounds_for(size_t bytes) { return bytes > 65536 ? 20 : 200; }
 
+void bench_apps(void);
 void bench_calls(void);
 void bench_entry(void);
 void bench_memory(void);

@@ -386,3 +386,39 @@ fn rounds_of_messages_are_told_by_the_message() {
     assert_eq!(row(&text, heading, "queued")[3..], ["2", "-", "3", "-", "0"]);
     assert!(!text[text.find(heading).unwrap()..].contains("service"), "{text}");
 }
+
+/// K1-U6.
+#[test]
+fn programs_stand_beside_the_peer_on_as_many_processors() {
+    let bench = Bench { name: PROGRAMS, ..BENCH };
+    let of =
+        |system: &str, cpus, unit: &str, value| Figure { cpus, ..figure(system, "sort", 0, "busybox", unit, value) };
+    let mut figures = Vec::new();
+    for (cpus, value) in [(1, 1000), (2, 1100)] {
+        figures.extend(
+            [("instructions", value), (count::EXECUTED, value - 10), (count::MESSAGES, 7)]
+                .map(|(unit, value)| of(MUSUBI, cpus, unit, value)),
+        );
+        figures.extend(
+            [("instructions", 3 * value), (count::EXECUTED, 2 * value)]
+                .map(|(unit, value)| of("linux-best", cpus, unit, value)),
+        );
+    }
+    figures.push(Figure { cpus: 14, ..figure(MUSUBI, "sha256sum", 0, "2-programs", count::BESIDE, 1900) });
+    let text = Table { bench: &bench, figures: &figures, papers: &[], wall: &[] }.to_string();
+    assert_eq!(
+        row(&text, "apps: ", "sort      0  busybox     1")[4..8],
+        ["1000", "3000", "(busybox)", "3.0"],
+        "{text}"
+    );
+    assert_eq!(
+        row(&text, "apps: ", "sort      0  busybox     2")[4..8],
+        ["1100", "3300", "(busybox)", "3.0"],
+        "{text}"
+    );
+    let executed = &text[text.find("What all processors executed").unwrap()..];
+    let rows: Vec<Vec<&str>> = executed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(rows.contains(&vec!["sort", "0", "busybox", "2", "musubi", "1090", "7", "-"]), "{text}");
+    assert!(rows.contains(&vec!["sort", "0", "busybox", "2", "linux-best", "2200", "-", "-"]), "{text}");
+    assert!(rows.contains(&vec!["sha256sum", "0", "2-programs", "14", "1900", count::BESIDE]), "{text}");
+}

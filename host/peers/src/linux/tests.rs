@@ -24,10 +24,13 @@ fn a_machine_that_failed_gives_no_figures() {
 
 #[test]
 fn only_the_best_is_stripped() {
-    let default = words(System::Default, &["sizes", "calls"], Clock::Instructions);
+    let default = words(System::Default, &["sizes", "calls"], 1, Clock::Instructions);
     assert_eq!(default, format!("{WORDS} -- linux-default instructions sizes calls"));
-    let best = words(System::Best, &["sched"], Clock::Nanoseconds);
+    let best = words(System::Best, &["sched"], 1, Clock::Nanoseconds);
     assert!(best.contains(" mitigations=off init_on_alloc=0 ") && best.ends_with(" -- linux-best nanoseconds sched"));
+    let several = |clock| words(System::Default, &["apps"], 4, clock);
+    assert!(several(Clock::Instructions).contains(" idle=halt maxcpus=1 -- "));
+    assert!(several(Clock::Nanoseconds).contains(" idle=halt -- "));
 }
 
 /// A Linux that cannot be, with a program in QEMU's place.
@@ -42,7 +45,7 @@ fn with(program: &str, lead: &[&str], timeout: u64) -> Linux {
 }
 
 fn fails(linux: &Linux, bench: &str) -> String {
-    let error = linux.measure(System::Best, &[bench], Clock::Instructions, Wish::Any, &mut |_| ()).unwrap_err();
+    let error = linux.measure(System::Best, &[bench], 1, Clock::Instructions, Wish::Any, &mut |_| ()).unwrap_err();
     format!("{error:#}")
 }
 

@@ -12,6 +12,7 @@ use std::process::Output;
 use tally::Costly;
 
 mod pool;
+mod programs;
 mod runs;
 mod side_by_side;
 
@@ -20,7 +21,7 @@ pub use runs::Runs;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are apps, calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
         ),
         several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
         several("figures_of_keys", &KEYS.map(|(name, _)| name), all).long(),
@@ -33,6 +34,7 @@ pub fn cases() -> Vec<Case> {
             .icount()
             .long()
             .out_check(send_seldom),
+        several("figures_of_programs", &OF_PROGRAMS.map(|(name, _)| name), all).long(),
         several("figures_of_itc", &ITC.map(|(name, _)| name), all).long(),
         // By the clock of a host that has to be quiet, so by name only.
         function("two_processors_do_as_much_as_two", side_by_side::two_processors).by_name(),
@@ -97,6 +99,11 @@ const PAGES: [Check; 5] = [
     ("a_pager_and_back", bars::pager),
     ("telling_costs_little", bars::telling),
 ];
+/// Such that nobody here wrote.
+const OF_PROGRAMS: [Check; 2] = [
+    ("programs_take_what_is_told", programs::take_what_is_told),
+    ("programs_stand_side_by_side", programs::stand_side_by_side),
+];
 const MESSAGES: [Check; 11] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
@@ -117,7 +124,7 @@ fn all(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found
         true => (name, check(&runs).map_err(Failure::from)),
         false => (name, Err(Failure::Skipped(ABOUT_KEYS.into()))),
     };
-    let checks = CALLS.into_iter().chain(KEYS).chain(ITC).chain(PAGES).chain(MESSAGES);
+    let checks = CALLS.into_iter().chain(KEYS).chain(ITC).chain(PAGES).chain(OF_PROGRAMS).chain(MESSAGES);
     Ok(checks.filter(|(name, _)| names.contains(name)).map(judge).collect())
 }
 

@@ -4,7 +4,7 @@
 use super::SYSTEMS;
 use crate::lab::Lab;
 use anyhow::{Context, Result, bail, ensure};
-use measure::{ASYNC, Bench, Figure, MUSUBI, Paper, Source, Table, count, unit};
+use measure::{ASYNC, Bench, Figure, MUSUBI, PROGRAMS, Paper, Source, Table, count, unit};
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -304,5 +304,33 @@ pub fn messages(joined: &Joined) -> Result<()> {
             ensure!(cells.first() == Some(&theirs.to_string().as_str()), "{way} on {system}: {cells:?}, {theirs}");
         }
     }
+    Ok(())
+}
+
+/// K1-U6: programs that nobody here wrote, on as many processors, stand in one row, with what else was counted of both.
+pub fn programs(joined: &Joined) -> Result<()> {
+    let of = |case: &str, system: &str, cpus, unit: &str| {
+        let same = |f: &&Figure| f.case == case && f.system == system && f.cpus == cpus && f.unit == unit;
+        let found = joined.counted.iter().find(same);
+        found.with_context(|| format!("no {unit} of {case} by {system} on {cpus} processors"))
+    };
+    let ours: Vec<&Figure> = joined.counted.iter().filter(|f| f.system == MUSUBI && f.is_total()).collect();
+    let on = |cpus| ours.iter().filter(|figure| figure.cpus == cpus).count();
+    ensure!(on(1) > 0 && on(2) == on(1) && on(4) == on(1), "{} of ours", ours.len());
+    for own in ours {
+        let (case, cpus) = (own.case.as_str(), own.cpus);
+        for system in [MUSUBI].into_iter().chain(SYSTEMS) {
+            for unit in [unit::INSTRUCTIONS, count::EXECUTED, count::ENTRIES] {
+                ensure!(of(case, system, cpus, unit)?.value > 0, "{unit} of {case} by {system} on {cpus} processors");
+            }
+        }
+        let cells = joined.row(&format!("{PROGRAMS}: "), &[case, "0", &own.way, &cpus.to_string()])?;
+        let of = |system| of(case, system, cpus, unit::INSTRUCTIONS).map(|figure| figure.value.to_string());
+        // Ours, then of each system its figure, its way and the ratio.
+        for (at, system) in [(0, MUSUBI), (1, SYSTEMS[1]), (4, SYSTEMS[0])] {
+            ensure!(cells.get(at) == Some(&of(system)?.as_str()), "{case} on {cpus} processors: {cells:?}");
+        }
+    }
+    ensure!(!joined.wall.is_empty(), "no wall time");
     Ok(())
 }
