@@ -143,8 +143,8 @@ fn is_lent(domain: &Domain, place: &Place, state: &State, access: Access, (addre
 #[cold]
 fn other_loan(domain: &Domain, address: u64, refused: Error, before: Option<Question>) -> Result<Option<Question>, Error> {
     let is_of_list = refused.refusal().is_some();
-    let found = if is_of_list { loan::find(&here().current(), domain, address) } else { None };
-    if found.is_none() || found == before { Err(refused) } else { Ok(found) }
+    let found = if is_of_list { loan::find(&here().current(), domain, address, before) } else { None };
+    if found.is_none() { Err(refused) } else { Ok(found) }
 }
 
 /// What lies behind a window address is not the domain's to know: there, memory that it may not touch is just no memory.
@@ -186,6 +186,8 @@ fn walk_as<const WAITS: bool>(
         let part = (PAGE - at % PAGE).min(len - done);
         let place = domain.locate(at).ok_or(Error::BadAddress)?;
         let write = rights.contains(Rights::WRITE);
+        // Of each page all loans are tried: that of the one before, and then one after the other.
+        let mut tried = None;
         let stale = loop {
             let mut state = place.section.state.lock();
             if let Err(error) = check(domain, &place, &state, rights, (at, lent)) {
@@ -196,7 +198,8 @@ fn walk_as<const WAITS: bool>(
                 if !WAITS {
                     return Err(error);
                 }
-                lent = other_loan(domain, at, error, lent)?;
+                lent = other_loan(domain, at, error, tried)?;
+                tried = lent;
                 continue;
             }
             if state.sealing {

@@ -138,8 +138,8 @@ fn fill(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, access: Access
     let (mut outcome, mut lent) = (fill_as(thread, domain, address, (access, is_mapped), None), None);
     while let Err(Denial { cause: cause::DENIED, .. }) = outcome {
         // Among many waits it takes long to find, so without the section's lock. If that one is over by then, there may be another.
-        let found = loan::find(thread, domain, address);
-        if found.is_none() || found == lent {
+        let found = loan::find(thread, domain, address, lent);
+        if found.is_none() {
             break;
         }
         outcome = fill_as(thread, domain, address, (access, is_mapped), found);

@@ -131,8 +131,11 @@ impl Pool {
 
     /// A question that lends memory at this address to its holder, perhaps: [`Pool::loan`] says so for certain. All are looked through, in
     /// stretches.
-    pub fn lends(&self, holder: Holder, address: u64) -> Option<Question> {
-        self.records_in_stretches().find_map(|(asker, record)| {
+    ///
+    /// `after`: it was refused with that one, since whoever asks that may do nothing there himself; those behind it are looked through.
+    pub fn lends(&self, holder: Holder, address: u64, after: Option<Question>) -> Option<Question> {
+        let tried = after.map_or(0, |question| question.asker);
+        self.records_in_stretches().filter(|(asker, _)| *asker > tried).find_map(|(asker, record)| {
             let question = Question { asker, ticket: record.waits()? };
             self.lent_with(question, holder, address).is_some().then_some(question)
         })

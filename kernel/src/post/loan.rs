@@ -11,9 +11,10 @@ use abi::Rights;
 use abi::layout::PAGE;
 use ::post::{Holder, Question, Woken};
 
-/// The question with which this thread has what it touches at an address, perhaps ([`rights`]). Call without locks: interrupts are let in.
-pub fn find(thread: &Thread, domain: &Domain, address: u64) -> Option<Question> {
-    pool().lends(holder(thread, domain)?, address)
+/// The question with which this thread has what it touches at an address, perhaps ([`rights`]): the next one behind `after`, which was not. Anybody may lend what is not his, so
+/// it is looked on. Call without locks: interrupts are let in.
+pub fn find(thread: &Thread, domain: &Domain, address: u64, after: Option<Question>) -> Option<Question> {
+    pool().lends(holder(thread, domain)?, address, after)
 }
 
 /// As which one this thread holds questions in that domain: in one of its own, since domains have numbers among those of their thread.

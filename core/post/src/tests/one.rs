@@ -405,6 +405,28 @@ fn a_notice_always_has_room_and_counts() {
     });
 }
 
+/// Anybody may say that he lends what is not his: it hides nothing from who looks for what another one has lent.
+#[test]
+fn what_somebody_lends_is_found_behind_what_others_say() {
+    alone(|| {
+        let (pool, stranger, holder) = world();
+        let lender = Who::new(&pool, 300, holder.account);
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        let all = Body { op: 1, words: [0, u64::MAX, 0, 0, 0, 0], lend: 1 };
+        let some = Body { op: 1, words: [0x1000, 0x10, 0, 0, 0, 0], lend: 1 };
+        for (who, lends) in [(stranger.by(), all), (lender.by(), some)] {
+            pool.ask(&post, &who, &lends).unwrap();
+            assert!(matches!(pool.receive(&[post], &holder.by(), true), Ok(Received::Message(1, _))));
+        }
+        let me = Holder { receiver: holder.receiver, domain: 1 };
+        let next = |after| pool.lends(me, 0x1000, after);
+        let whose = |question| pool.loan(question, me, 0x1000).map(|loan| loan.from.thread);
+        let first = next(None).unwrap();
+        let second = next(Some(first)).unwrap();
+        assert_eq!((whose(first), whose(second), next(Some(second))), (Some(100), Some(300), None));
+    });
+}
+
 #[test]
 fn memory_is_lent_with_a_question_until_it_is_answered() {
     alone(|| {
