@@ -17,8 +17,8 @@ pub const EXEC_MAX: usize = 40 << 10;
 pub const EXEC_WORD: usize = 9;
 
 /// The servers of an image, by the names of their programs and of their services. It may be made without any of them.
-pub const SERVERS: [&str; 10] =
-    ["names", "files", "processes", "clock", "memory", "keyboard", "console", "pipes", "linux", "sched"];
+pub const SERVERS: [&str; 11] =
+    ["names", "loader", "files", "processes", "clock", "memory", "keyboard", "console", "pipes", "linux", "sched"];
 
 /// What a member is.
 pub mod kind {

@@ -1,4 +1,4 @@
-//! The machine's devices, handed out by the loader to the system's drivers.
+//! The machine's devices, handed out by the first task to the system's drivers.
 
 use derive::interface;
 use rt::{Caller, Error};

@@ -10,6 +10,7 @@ pub mod console;
 pub mod counter;
 pub mod devices;
 pub mod files;
+pub mod first;
 pub mod interrupt;
 pub mod keyboard;
 pub mod ledger;
@@ -41,6 +42,7 @@ pub const ALL: &[Interface] = &[
     counter::CounterClient::INTERFACE,
     devices::DevicesClient::INTERFACE,
     files::FilesClient::INTERFACE,
+    first::FirstClient::INTERFACE,
     interrupt::InterruptClient::INTERFACE,
     keyboard::KeyboardClient::INTERFACE,
     linux::LinuxClient::INTERFACE,

@@ -21,7 +21,7 @@ pub struct Request {
     /// `NAME=value`.
     pub env: Vec<Vec<u8>>,
     pub streams: [StreamRef; 3],
-    /// Limits that are 0 stand for the loader's own.
+    /// Limits that are 0 stand for the usual ones (`sdk/instance`).
     pub limits: Limits,
     /// Only user 0 may name another than its own.
     pub user: u64,

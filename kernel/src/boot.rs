@@ -66,7 +66,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     // What the system needs whatever persons' programs use up: 16 MiB of 512.
     arch::frames::keep((total / RESERVE_PART).min(free / 4));
     let limits = Limits { frames: free, ..LIMITS };
-    let task = Task::create(None, 0, USER_SYSTEM, limits, *b"loader\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
+    let task = Task::create(None, 0, USER_SYSTEM, limits, *b"first\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);
     shown::show(&task);
     place::set_up(&task);
@@ -179,9 +179,9 @@ fn first_text(task: &Arc<Task>, pack: &Pack) -> Arc<Section> {
     if let Some(entry) = pack.members(boot::kind::FIRST_DATA).next() {
         pack.supply(&entry, &data);
     }
-    for (section, name) in [(&text, *b"loader text"), (&data, *b"loader data")] {
+    for (section, name) in [(&text, *b"first text"), (&data, *b"first data")] {
         let mut state = section.state.lock();
-        state.name[..11].copy_from_slice(&name);
+        state.name[..10].copy_from_slice(&name);
         state.show(section);
     }
     text

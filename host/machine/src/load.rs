@@ -19,7 +19,7 @@ pub struct Parts {
 }
 
 /// The program that the kernel starts.
-const FIRST: &str = "loader";
+const FIRST: &str = "first";
 /// The file that names the scheduler which the machine begins with.
 const SCHEDULER: &str = "etc/scheduler";
 

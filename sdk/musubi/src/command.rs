@@ -3,7 +3,8 @@
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
-use interfaces::loader::LoaderClient;
+use interfaces::first::FirstClient;
+use interfaces::loader::LoaderService;
 use interfaces::request::{LEN_MAX, Request};
 use rt::Error;
 use rt::abi::start::StreamRef;
@@ -142,16 +143,16 @@ impl Command {
     ///
     /// # Errors
     /// With the reason that the loader gives.
-    pub fn spawn_by(&self, loader: &LoaderClient) -> Result<Child, Refused> {
+    pub fn spawn_by(&self, loader: &LoaderService) -> Result<Child, Refused> {
         self.spawn_with(|request, reason| loader.spawn(request, reason))
     }
 
-    /// The same with the program of a place that the loader keeps (`interfaces::loader`), whatever the path says.
+    /// The same with the program of a place that the first task keeps (`interfaces::first`), whatever the path says: by that one, without the loader.
     ///
     /// # Errors
-    /// With the reason that the loader gives.
-    pub fn spawn_at(&self, loader: &LoaderClient, place: u64) -> Result<Child, Refused> {
-        self.spawn_with(|request, reason| loader.spawn_at(place, request, reason))
+    /// With the reason that the first task gives.
+    pub fn spawn_at(&self, first: &FirstClient, place: u64) -> Result<Child, Refused> {
+        self.spawn_with(|request, reason| first.spawn_at(place, request, reason))
     }
 
     fn spawn_with(&self, start: impl FnOnce(&[u8], &mut [u8]) -> Result<u64, Error>) -> Result<Child, Refused> {

@@ -1,4 +1,4 @@
-//! Asks the loader for the devices that make a console.
+//! Asks the first task for the devices that make a console.
 
 use crate::screen::{Format, Screen};
 use musubi::Error;

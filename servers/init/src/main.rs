@@ -8,6 +8,7 @@ mod directory;
 mod ledger;
 mod policy;
 mod power;
+mod programs;
 mod supervisor;
 mod system;
 
@@ -21,8 +22,8 @@ use musubi::abi::task::{Exit, Limits, USER_PERSON, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::{DevicesClient, RECORD};
+use musubi::interfaces::first::FirstClient;
 use musubi::interfaces::ledger::ledger_serve_by;
-use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::power::power_serve_by;
 use musubi::interfaces::ready::ready_serve_by;
 use musubi::interfaces::sched::SchedClient;
@@ -33,7 +34,7 @@ use musubi::rt::serve::Ways;
 use musubi::rt::{Once, gate::ANYBODY, task, thread, time};
 use musubi::{Error, Start};
 use power::Switch;
-use supervisor::{Supervisor, end_of};
+use supervisor::{Supervisor, end_of, place_of};
 use zerocopy::FromBytes;
 
 musubi::program!(run);
@@ -41,10 +42,10 @@ musubi::program!(run);
 static SWITCH: Switch = Switch::new();
 static BOOK: Book = Book::new();
 static SUPERVISOR: Supervisor = Supervisor::new(&BOOK);
-static LOADER: Once<LoaderClient> = Once::new();
+static FIRST: Once<FirstClient> = Once::new();
 
 struct System {
-    loader: &'static LoaderClient,
+    first: &'static FirstClient,
     devices: u64,
     /// What the shell is given to read and to write; none without a console.
     streams: Option<u64>,
@@ -60,11 +61,6 @@ fn run(start: &Start) -> i32 {
     1
 }
 
-/// The loader, once it was bound.
-fn loader() -> Result<&'static LoaderClient, Error> {
-    LOADER.get().ok_or(Error::NotFound)
-}
-
 /// Says what was being done when it went wrong.
 fn doing(what: &str) -> impl Fn(Error) -> String {
     move |e| format!("{what}: {e}")
@@ -77,8 +73,8 @@ fn gate(start: &Start, name: &str) -> Result<u64, String> {
 
 impl System {
     fn begin(start: &Start) -> Result<System, String> {
-        let loader = gate(start, "LOADER")?;
-        let client = LOADER.get_or_try(|| LoaderClient::bind(loader)).map_err(doing("loader"))?;
+        let at = gate(start, "FIRST")?;
+        let first = FIRST.get_or_try(|| FirstClient::bind(at)).map_err(doing("the first task"))?;
         let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(doing("a post"));
         // What one server says is heard in the order in which it was said.
         let ready = ready_serve_by(&BOOK, by_post()?.receivers(1)).map_err(doing("gates"))?;
@@ -95,21 +91,22 @@ impl System {
         let mut has_console = false;
         for server in &system::SERVERS {
             let is_there = SUPERVISOR
-                .begin(server, client, [ready.address(), ledger.address()])
+                .begin(server, first, [ready.address(), ledger.address()])
                 .map_err(|why| format!("{}: {why}", server.path))?;
             has_console |= is_there && server.name == system::CONSOLE;
             if server.name == system::NAMES {
                 let own = [("power", &power), ("servers", &servers), ("ready", &ready), ("ledger", &ledger)];
                 let own = own.map(|(name, gates)| (name, gates.address()));
-                let loaders = [("loader", loader), ("pack", gate(start, "PACK")?), ("devices", devices)];
-                for (name, gate) in own.into_iter().chain(loaders) {
+                let firsts = [("first", at), ("pack", gate(start, "PACK")?), ("devices", devices)];
+                for (name, gate) in own.into_iter().chain(firsts) {
                     SUPERVISOR.directory.publish(name, gate).map_err(doing(name))?;
                 }
             }
         }
+        SUPERVISOR.await_all()?;
         let streams = || SUPERVISOR.directory.lookup(system::CONSOLE).and_then(ConsoleClient::bind)?.streams();
         let streams = has_console.then(streams).transpose().map_err(doing(system::CONSOLE))?;
-        Ok(System { loader: client, devices, streams })
+        Ok(System { first, devices, streams })
     }
 
     fn run(&self, start: &Start) -> Result<(), String> {
@@ -177,7 +174,9 @@ impl System {
             command = command.stream(id, stream.unwrap_or_default());
         }
         let all = core::iter::once(&b"shell"[..]).chain(args.iter().copied());
-        let shell = command.args(all).spawn_by(self.loader).map_err(|e| format!("{}: {e}", system::SHELL))?;
+        // By the first task, as the servers: a machine without the loader has a shell.
+        let place = place_of(self.first, system::SHELL).map_err(doing(system::SHELL))?.text;
+        let shell = command.args(all).spawn_at(self.first, place).map_err(|e| format!("{}: {e}", system::SHELL))?;
         SUPERVISOR.console_is_for(shell.task);
         Ok(shell)
     }

@@ -6,7 +6,8 @@ mod asked;
 use crate::directory::Directory;
 use crate::ledger::Book;
 use crate::policy::{Policy, Verdict};
-use crate::system::{CONSOLE, FILES, LINUX, NAMES, Server};
+use crate::programs::Programs;
+use crate::system::{CONSOLE, FILES, LINUX, LOADER, NAMES, Server};
 use crate::{describe, doing};
 use alloc::format;
 use alloc::string::String;
@@ -16,8 +17,8 @@ use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use musubi::command::{Child, Command};
 use musubi::interfaces::console::ConsoleClient;
+use musubi::interfaces::first::{FirstClient, PLACE, Place};
 use musubi::interfaces::ledger;
-use musubi::interfaces::loader::{LoaderClient, PLACE, Place};
 use musubi::interfaces::ready;
 use musubi::interfaces::servers::{act, state};
 use musubi::rt::post::Post;
@@ -34,12 +35,13 @@ pub struct Supervisor {
     /// Nothing of these is done with the lock in hand.
     all: Mutex<Vec<Record>>,
     changed: Condition,
-    /// Programs that are no servers, and the class and group that they are to have; how many were said, and how many the loader knows.
+    /// Programs that are no servers, and the class and group that they are to have; how many were said, and how many the loader knows, or the next one.
     orders: Mutex<Vec<(&'static str, u64, u64)>>,
     ordered: AtomicU64,
     carried_out: AtomicU64,
     /// The task of the shell that the console is for; whoever tells it that has this, so that it hears the latest last.
     shell: Mutex<u64>,
+    programs: Programs,
     pub directory: Directory,
     book: &'static Book,
 }
@@ -91,6 +93,7 @@ impl Supervisor {
             ordered: AtomicU64::new(0),
             carried_out: AtomicU64::new(0),
             shell: Mutex::new(0),
+            programs: Programs::new(),
             directory: Directory::new(),
             book,
         }
@@ -100,18 +103,16 @@ impl Supervisor {
     pub fn begin(
         &'static self,
         server: &'static Server,
-        loader: &'static LoaderClient,
+        first: &'static FirstClient,
         gates: [u64; 2],
     ) -> Result<bool, String> {
-        let mut place = [0; PLACE];
-        match loader.place(server.path.as_bytes(), &mut place) {
+        let place = match place_of(first, server.path) {
             Err(Error::NotFound) => {
                 task::log(&format!("init: without {}: {}", server.name, server.lost));
                 return Ok(false);
             }
             other => other.map_err(doing("a place"))?,
-        }
-        let place = Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed());
+        };
         let post = post_for(&place).map_err(doing("a post"))?;
         let streams = server.streams.then(|| post_for(&place)).transpose().map_err(doing("a post"))?;
         if server.ledger {
@@ -138,7 +139,11 @@ impl Supervisor {
             });
             all.len() - 1
         };
-        let tender = Tender { supervisor: self, server, index, place, post, streams, loader, gates };
+        let tender = Tender { supervisor: self, server, index, place, post, streams, first, gates };
+        // Without names each program has to be told, when it is started, where those before it stand.
+        if server.alongside && self.directory.names().is_some() {
+            return thread::spawn(move || tender.live(tender.start()), 0).map(|_| true).map_err(doing("thread"));
+        }
         let first = tender.start();
         if let Err(why) = &first {
             if server.needed {
@@ -148,6 +153,18 @@ impl Supervisor {
         }
         thread::spawn(move || tender.live(first), 0).map_err(doing("thread"))?;
         Ok(true)
+    }
+
+    /// Waits until those are there, too, that were started alongside.
+    pub fn await_all(&self) -> Result<(), String> {
+        let mut all = self.all.lock();
+        while let Some(one) = all.iter().find(|one| one.server.alongside && one.state != state::RUNNING) {
+            if one.is_down() {
+                return Err(format!("{}: {}", one.server.path, one.why));
+            }
+            let _ = self.changed.wait(&mut all, u64::MAX);
+        }
+        Ok(())
     }
 
     /// Ends what somebody wants ended, and has the loader place what is no server: those who ask do so on their own threads, which may not.
@@ -168,8 +185,8 @@ impl Supervisor {
             if let Some(task) = kill {
                 let _ = task::kill(task);
             }
-            for (name, class, exclusion) in orders {
-                let _ = crate::loader().and_then(|loader| loader.place_as(name, class, exclusion));
+            for order in orders {
+                self.programs.are_placed(order);
                 let _all = self.all.lock();
                 self.carried_out.fetch_add(1, Ordering::SeqCst);
                 self.changed.notify_all();
@@ -204,6 +221,13 @@ impl Supervisor {
     }
 }
 
+/// Where instances of a program of the image stand, one after the other.
+pub fn place_of(first: &FirstClient, path: &str) -> Result<Place, Error> {
+    let mut place = [0; PLACE];
+    first.place(path.as_bytes(), &mut place)?;
+    Ok(Place::read_from_bytes(&place).unwrap_or_else(|_| Place::new_zeroed()))
+}
+
 /// A post that is this program's: who stands at the place receives there, one after the other.
 fn post_for(place: &Place) -> Result<Post, Error> {
     let post = Post::any()?;
@@ -222,7 +246,7 @@ struct Tender {
     post: Post,
     /// The one for its streams.
     streams: Option<Post>,
-    loader: &'static LoaderClient,
+    first: &'static FirstClient,
     gates: [u64; 2],
 }
 
@@ -313,7 +337,7 @@ impl Tender {
             let _ = names.stand(self.server.name, false);
         }
         if self.server.name == LINUX {
-            let _ = self.loader.use_linux(0);
+            self.supervisor.programs.of_linux_by(0);
         }
         self.supervisor.enter(self.index, state);
         let mut all = self.supervisor.all.lock();
@@ -357,10 +381,14 @@ impl Tender {
         if self.server.name == FILES {
             command = command.limits(limits_of_files().map_err(doing("memory"))?);
         }
+        if self.server.name == LOADER {
+            env.extend(self.supervisor.programs.variables());
+            command = command.limits(LIMITS_OF_LOADER);
+        }
         if let Some((class, exclusion)) = self.supervisor.all.lock()[self.index].placed {
             command = command.placed(class, exclusion);
         }
-        let child = command.env(env).spawn_at(self.loader, self.place.text).map_err(|e| format!("{e}"))?;
+        let child = command.env(env).spawn_at(self.first, self.place.text).map_err(|e| format!("{e}"))?;
         self.supervisor.change(self.index, |one| {
             one.task = child.task;
             if one.asked.is_some() {
@@ -412,13 +440,16 @@ impl Tender {
             }
         }
         if self.server.name == FILES {
-            self.loader.use_files(directory.lookup(FILES)?)?;
+            self.supervisor.programs.are_found_by(directory.lookup(FILES)?);
         }
         if self.server.name == CONSOLE {
             self.supervisor.tell_console();
         }
         if self.server.name == LINUX && directory.names().is_some() {
-            self.loader.use_linux(directory.lookup(LINUX)?)?;
+            self.supervisor.programs.of_linux_by(directory.lookup(LINUX)?);
+        }
+        if self.server.name == LOADER {
+            self.supervisor.programs.are_started_by(directory.lookup(LOADER)?);
         }
         Ok(())
     }
@@ -439,6 +470,9 @@ fn said(ended: &Result<Exit, Error>) -> String {
         Err(e) => format!("{e}"),
     }
 }
+
+/// As much as there is: nobody gets more from it than it may have itself.
+const LIMITS_OF_LOADER: Limits = Limits { frames: 0, sections: u64::MAX, reserve: u64::MAX, threads: u64::MAX };
 
 /// What a person's files may use together; the file server makes the account.
 fn limits_of_files() -> Result<Limits, Error> {

@@ -14,18 +14,21 @@ pub struct Server {
     pub streams: bool,
     /// Whether what it knows is kept for the next one (interface `ledger`).
     pub ledger: bool,
+    /// Nobody needs it before the shell: the others are started meanwhile.
+    pub alongside: bool,
 }
 
 const fn server(path: &'static str, name: &'static str, lost: &'static str) -> Server {
-    Server { path, name, lost, needed: false, streams: false, ledger: false }
+    Server { path, name, lost, needed: false, streams: false, ledger: false, alongside: false }
 }
 
-pub const SERVERS: [Server; 10] = [
+pub const SERVERS: [Server; 11] = [
     Server {
         needed: true,
         ledger: true,
         ..server("bin/names", NAMES, "no services but the system's own, no schedulers, no Linux programs")
     },
+    Server { needed: true, alongside: true, ..server("bin/loader", LOADER, "no programs but the shell") },
     Server { needed: true, streams: true, ..server("bin/files", FILES, "no files, and programs of the image alone") },
     Server { needed: true, ledger: true, ..server("bin/processes", "processes", "no programs but the shell") },
     server("bin/clock", "clock", "nobody says what time it is, or waits for it"),
@@ -43,6 +46,8 @@ pub const SERVERS: [Server; 10] = [
 
 /// The one that everything else needs.
 pub const NAMES: &str = "names";
+/// The one that starts all others but these.
+pub const LOADER: &str = "loader";
 /// The one that the loader is told of.
 pub const FILES: &str = "files";
 /// The other one that the loader is told of.

@@ -4,42 +4,30 @@
 
 extern crate alloc;
 
-mod devices;
-mod image;
-mod instance;
-mod manifest;
-mod pack;
-mod placement;
 mod service;
+mod texts;
 
 use alloc::format;
-use alloc::vec::Vec;
-use manifest::Manifest;
-use musubi::Start;
-use musubi::interfaces::devices::devices_serve_by;
-use musubi::interfaces::loader::loader_serve_by;
-use musubi::interfaces::pack::pack_serve_by;
-use musubi::interfaces::request::Request;
-use musubi::rt::post::Post;
+use alloc::string::String;
+use core::convert::Infallible;
+use instance::manifest::Manifest;
+use instance::placement;
+use musubi::interfaces::first::FirstClient;
+use musubi::interfaces::loader::{FILES, LINUX, PLACED, loader_serve_by};
 use musubi::rt::serve::Ways;
-use musubi::rt::{self, Gates, Once, gate::ANYBODY, task, thread};
+use musubi::rt::{Answers, Once, gate::ANYBODY, section, task};
+use musubi::servers::number;
+use musubi::{Error, Start, servers};
+use service::Service;
 
 musubi::program!(run);
 
 static MANIFEST: Once<Manifest> = Once::new();
-static PACK: Once<pack::PackTable> = Once::new();
-static DEVICES: Once<devices::DeviceTable> = Once::new();
-static SERVICE: Once<service::Service> = Once::new();
-
-/// The file of the image that names the scheduler which the machine begins with.
-const SCHEDULER: &[u8] = b"etc/scheduler";
-
-/// The one that names programs which may be executed in supervisor mode.
-const PLACEMENT: &[u8] = b"etc/placement";
+static SERVICE: Once<Service> = Once::new();
 
 fn run(start: &Start) -> i32 {
     match begin(start) {
-        Ok(()) => thread::park(),
+        Ok(never) => match never {},
         Err(why) => {
             task::log(&format!("loader: {why}\n"));
             1
@@ -47,41 +35,61 @@ fn run(start: &Start) -> i32 {
     }
 }
 
-fn begin(start: &Start) -> Result<(), alloc::string::String> {
-    let text = |what: &'static str| move |e: rt::Error| format!("{what}: {e}");
-    let bytes = start.manifest().ok_or("there is no boot manifest")?;
-    let manifest = MANIFEST.get_or_try(|| Manifest::read(bytes).ok_or("the boot manifest is damaged"))?;
-    let never = |_: rt::Error| alloc::string::String::new();
-    let table = PACK.get_or_try(|| Ok(pack::PackTable::new(manifest, start.text()))).map_err(never)?;
-    let devices = DEVICES.get_or_try(|| Ok(devices::DeviceTable::new(manifest, start.text()))).map_err(never)?;
-    let service = SERVICE.get_or_try(|| Ok(service::Service::new(table))).map_err(never)?;
-
-    let by_post = || Post::any().map(|post| Ways::default().post(post)).map_err(text("a post"));
-    let loader = loader_serve_by(service, by_post()?).map_err(text("gates"))?;
-    // The file server asks for one file after the other, and nobody else may.
-    let pack = pack_serve_by(table, by_post()?.receivers(1)).map_err(text("gates"))?;
-    let devices = devices_serve_by(devices, by_post()?).map_err(text("gates"))?;
-    [&loader, &pack, &devices].into_iter().try_for_each(|gates| gates.admit(&ANYBODY)).map_err(text("acl"))?;
-
-    if let Some(lines) = table.find(PLACEMENT) {
-        service.placements.read(lines.bytes)?;
-    }
-    let mut init = init_request(manifest, &loader, &pack, &devices);
-    if let Some(name) = table.find(SCHEDULER) {
-        init.env.push([b"SCHED=", name.bytes.trim_ascii()].concat());
-    }
-    service.start(&init, rt::abi::task::USER_SYSTEM).map(drop).map_err(|e| format!("bin/init: {e}"))
+/// Says what was being done when it went wrong.
+fn doing(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what}: {error}")
 }
 
-/// What init is started with: the command line of `./musubi exec` as arguments, and the gates of this program, which
-/// nobody can look up before there are names.
-fn init_request(manifest: &Manifest, loader: &Gates, pack: &Gates, devices: &Gates) -> Request {
-    let mut args = Vec::from([b"init".to_vec()]);
-    args.extend(manifest.exec.iter().map(|word| word.to_vec()));
-    let gate = |name: &str, gates: &Gates| format!("{name}={}", gates.address()).into_bytes();
-    let mut env = Vec::from([gate("LOADER", loader), gate("PACK", pack), gate("DEVICES", devices)]);
-    if !manifest.exec.is_empty() {
-        env.push(b"EXEC=1".to_vec());
+fn begin(start: &Start) -> Result<Infallible, String> {
+    let first = musubi::names::lookup("first")
+        .and_then(|at| FirstClient::bind_with_args(at, 0))
+        .map_err(doing("the first task"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let first = first.by_post(&answers).map_err(doing("the first task"))?;
+    let at = first.manifest().and_then(|one| one.wait()).map_err(doing("the manifest"))?;
+    let bytes = section::info(at).ok().and_then(|info| section::view(at, info.len)).ok_or("there is no manifest")?;
+    let manifest = MANIFEST.get_or_try(|| Manifest::read(bytes).ok_or("the manifest is damaged"))?;
+    let service = SERVICE.get_or_try(|| Ok::<_, String>(Service::new(manifest)))?;
+    let ask = |number: usize| first.original(number as u64)?.wait();
+    if let Some(member) = manifest.find(placement::FILE).filter(|member| member.section != 0) {
+        ask(member.number).map_err(doing("etc/placement"))?;
+        service.placements.read(member.bytes().unwrap_or_default())?;
     }
-    Request { path: b"bin/init".to_vec(), args, env, user: rt::abi::task::USER_SYSTEM, ..Request::default() }
+    as_before(start, service).map_err(doing("what the one before knew"))?;
+    let post = servers::post().map_err(doing("a post"))?;
+    let gates = loader_serve_by(service, Ways::default().post(post)).map_err(doing("gates"))?;
+    gates.admit(&ANYBODY).map_err(doing("acl"))?;
+    musubi::names::publish("loader", &gates).map_err(doing("its name"))?;
+    service.texts.ask(ask)
+}
+
+/// What init had said to the one before.
+fn as_before(start: &Start, service: &Service) -> Result<(), Error> {
+    if let Some(gate) = number(FILES) {
+        service.find_by(gate)?;
+    }
+    service.run_linux_by(number(LINUX).unwrap_or(0));
+    for (name, class, group) in start.env().filter_map(placed) {
+        service.placements.put(name, class, group)?;
+    }
+    Ok(())
+}
+
+/// What a variable says of a program, if it says that.
+fn placed(variable: &[u8]) -> Option<(&[u8], u64, u64)> {
+    let said = variable.strip_prefix(PLACED.as_bytes())?;
+    let end = said.iter().position(|byte| *byte == b'=')?;
+    let (class, group) = core::str::from_utf8(&said[end + 1..]).ok()?.split_once(' ')?;
+    Some((&said[..end], class.parse().ok()?, group.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::placed;
+
+    #[test]
+    fn where_programs_are_placed_is_in_the_environment() {
+        assert_eq!(placed(b"PLACED_sched-fast=2 12345"), Some((&b"sched-fast"[..], 2, 12345)));
+        assert_eq!([&b"FILES=7"[..], b"PLACED_x=2", b"PLACED_x", b"PLACED_x=a b"].map(placed), [None; 4]);
+    }
 }

@@ -118,8 +118,8 @@ impl Service {
         });
     }
 
-    /// Whoever started it has ended, with all its threads, so it is there by now or never comes.
-    fn find_stray(&self, stray: Stray) {
+    /// Whoever started it has ended, with all its threads, or has come back from the loader, which has: so it is there by now or never comes.
+    pub fn find_stray(&self, stray: Stray) {
         for one in task::list().filter(|one| one.payer == stray.parent && !is_laid_out(one)) {
             let mut table = self.table.lock();
             let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);

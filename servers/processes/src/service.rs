@@ -8,13 +8,13 @@ use core::sync::atomic::AtomicBool;
 use musubi::abi::gate::record::{BY_LINE, BY_POST};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::{Exit, Limits, USER_NOBODY, USER_SYSTEM};
-use musubi::interfaces::loader::LoaderClient;
+use musubi::interfaces::loader::LoaderService;
 use musubi::interfaces::processes::{LIMITS, ProcessInfo, Processes, RECORD, whom};
 use musubi::interfaces::request::{LEN_MAX, Request};
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::serve::{away, defer};
-use musubi::rt::{Condition, Mutex, Once, fault, task, time};
+use musubi::rt::{Condition, Mutex, Once, fault, section, task, time};
 use musubi::{Caller, Error};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -34,7 +34,7 @@ pub struct Service {
     pub ledger: Once<Ledger>,
     /// Something is not written down: there was no room.
     pub unwritten: AtomicBool,
-    pub loader: Once<LoaderClient>,
+    pub loader: Once<LoaderService>,
     pub ends: Once<Post>,
 }
 
@@ -52,11 +52,15 @@ impl Service {
         }
     }
 
-    fn loader(&self) -> Result<&'static LoaderClient, Error>
+    fn loader(&self) -> Result<&'static LoaderService, Error>
     where
         Self: 'static,
     {
-        self.loader.get_or_try(|| LoaderClient::bind(musubi::names::lookup("loader")?))
+        let find = || match musubi::names::server("loader")? {
+            gate if is_of_system(gate) => Ok(LoaderService::new(gate)),
+            _ => Err(Error::NoServer),
+        };
+        self.loader.get_or_try(find)
     }
 
     /// Waits until a task is known that runs already, while whoever has started it has not come back from that.
@@ -138,6 +142,13 @@ fn by(caller: &Caller) -> By {
     By { task: caller.task, user: caller.user }
 }
 
+/// Whether a gate may be called by a thread of the system's: in a machine without a server its name may be a person's. (Where there is nothing just now the
+/// name stands for one that is being restarted, so it is.)
+fn is_of_system(gate: u64) -> bool {
+    let owner = section::info(gate).ok().and_then(|text| task::info(text.owner));
+    owner.is_none_or(|owner| owner.user == USER_SYSTEM)
+}
+
 /// What people call the program of a path.
 fn base_name(path: &[u8]) -> [u8; NAME_LEN] {
     let last = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
@@ -179,7 +190,12 @@ impl Processes for Service {
         let task = match started {
             Ok(task) => task,
             Err(error) => {
-                self.table.lock().cancel(ticket);
+                // The loader may have ended in the middle: what it has left is among the caller's children.
+                let stray = if error == Error::Dead { self.table.lock().stray(ticket) } else { None };
+                match stray {
+                    Some(stray) => self.find_stray(stray),
+                    None => self.table.lock().cancel(ticket),
+                }
                 self.entered.notify_all();
                 let len = reason.len().min(line.len());
                 fault::copy_out(reason, &line[..len])?;

@@ -50,7 +50,7 @@ struct Start {
     left: bool,
 }
 
-/// Somebody has ended in the middle of starting a process: a task that is there and nobody has told of, and for which that one pays, is it.
+/// Somebody has ended in the middle of starting a process, or the loader has: a task that is there and nobody has told of, and for which that one pays, is it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stray {
     pub ticket: u64,
@@ -189,6 +189,12 @@ impl Table {
     /// It was not started, or is seen to.
     pub fn cancel(&mut self, ticket: u64) {
         self.starts.retain(|one| one.ticket != ticket);
+    }
+
+    /// Whoever was to start it has ended in the middle, and left it, or not: what is to be looked for, and given up then.
+    pub fn stray(&self, ticket: u64) -> Option<Stray> {
+        let one = self.starts.iter().find(|one| one.ticket == ticket && !one.left)?;
+        Some(Stray { ticket, parent: one.parent, group: one.group, doomed: one.doomed })
     }
 
     /// It was started, and may have ended already. Value: whether it is to be ended, as its group was. `Dead`: whoever has started it has ended.

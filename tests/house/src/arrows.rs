@@ -51,6 +51,9 @@ const OWN_WORD: &[(&str, &[&str])] = &[
     ("servers/store", &["store"]),
 ];
 
+/// Programs that make instances of others.
+const STARTERS: &[&str] = &["servers/first", "servers/loader"];
+
 /// Interfaces that are made of another one: (user, used).
 const INTERFACE_USES: &[(&str, &str)] = &[];
 
@@ -67,6 +70,8 @@ enum Place<'a> {
     Interface(&'a str),
     /// `sdk/musubi`, what programs import.
     Sdk,
+    /// `sdk/instance`, by which programs are started, for those of [`STARTERS`].
+    Instance,
     /// A server or an application, by its folder.
     Program(&'a str),
     Host,
@@ -90,6 +95,7 @@ impl Place<'_> {
             ("kernel", "") => Ok(Place::Kernel),
             ("sdk", "rt" | "derive" | "window") => Ok(Place::SdkBelow),
             ("sdk", "musubi") => Ok(Place::Sdk),
+            ("sdk", "instance") => Ok(Place::Instance),
             ("interfaces", _) => Ok(Place::Interface(dir)),
             ("servers" | "apps", name) if !name.is_empty() => Ok(Place::Program(dir)),
             ("host", name) if !name.is_empty() => Ok(Place::Host),
@@ -119,6 +125,9 @@ impl Place<'_> {
             (Place::Sdk, Place::SdkBelow | Place::Interface(_)) => true,
             // What the host writes for it to read.
             (Place::Sdk, Place::Core(to)) => CORE[to] == "symbols",
+            (Place::Instance, Place::SdkBelow | Place::Interface(_) | Place::Sdk) => true,
+            (Place::Instance, Place::Core(to)) => CORE[to] == "elf",
+            (Place::Program(dir), Place::Instance) => STARTERS.contains(&dir),
             (Place::Program(_), Place::SdkBelow | Place::Interface(_) | Place::Sdk) => true,
             (Place::Program(dir), Place::Core(to)) => {
                 OWN_WORD.iter().any(|(program, words)| *program == dir && words.contains(&CORE[to]))
@@ -170,6 +179,9 @@ fn advice(from: Place, to: Place, user: &str, used: &str) -> String {
     let why = match (from, to) {
         (_, Place::Kernel | Place::Arch) => {
             "only the kernel sees the kernel; what others need belongs into abi or core"
+        }
+        (_, Place::Instance) => {
+            "only those start programs that are in STARTERS in tests/house/src/arrows.rs; ask the loader, or init"
         }
         (_, Place::Program(_)) => "programs meet through interfaces; depend on the trait in interfaces instead",
         (Place::Core(_), Place::Core(_)) => {

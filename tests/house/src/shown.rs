@@ -37,7 +37,7 @@ const ASKS: [&str; 20] = [
     "processes::",
     "Service::new",
     "Client::bind",
-    // Of the trace, what asks the loader or the kernel to switch it.
+    // Of the trace, what asks the first task or the kernel to switch it.
     "client(",
     "trace::on(",
     "trace::off(",

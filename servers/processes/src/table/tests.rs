@@ -183,6 +183,21 @@ fn what_nobody_has_told_of() {
     assert_eq!(table.get(21), None);
 }
 
+/// The loader has ended in the middle of a start, and has left a program.
+#[test]
+fn what_the_loader_has_left_is_looked_for() {
+    let mut table = Table::new();
+    let ticket = table.begin(SHELL, group::NEW).unwrap();
+    assert_eq!(table.stray(ticket), Some(Stray { ticket, parent: 10, group: group::NEW, doomed: false }));
+    assert!(table.adopt_in(group::NEW, 20, 10, 1, name()) && !table.adopt_in(group::NEW, 20, 10, 1, name()));
+    table.cancel(ticket);
+    assert_eq!((table.stray(ticket), table.awaited(SHELL, whom::CHILD)), (None, Ok(Found::Running)));
+    // Whose parent has ended is looked for by who hears of that.
+    let ticket = table.begin(SHELL, group::SAME).unwrap();
+    table.over(&ended(10, 1), all_live);
+    assert_eq!((table.stray(ticket), table.take_strays().len()), (None, 1));
+}
+
 #[test]
 fn an_end_before_its_start_is_known() {
     let mut table = Table::new();

@@ -153,7 +153,7 @@ fn shares_refuse_nonsense() -> Outcome {
         same!(share(me, 0), Err(Error::BadArgument), "no share");
         same!(share(me, 1001), Err(Error::BadArgument), "too great a share");
         same!(share(1 << 60, 5), Err(Error::NotFound), "a share for nobody");
-        let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+        let foreign = task::threads().find(|t| t.task == 1).ok_or("the first task has no thread")?.thread;
         same!(share(foreign, 5), Err(Error::Denied), "a share for another user's thread");
         same!(share(me, 5), Ok(()), "a share");
         same!(said(me, "a share of ")?, 5, "the share");
@@ -165,7 +165,7 @@ fn shares_refuse_nonsense() -> Outcome {
 fn terms_of_others() -> Outcome {
     let gate = musubi::names::lookup("sched").map_err(doing("sched"))?;
     let by_post = SchedClient::bind_post(gate, 4096).map_err(doing("bind_post"))?;
-    let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+    let foreign = task::threads().find(|t| t.task == 1).ok_or("the first task has no thread")?.thread;
     for policy in ["share", "gang", "deadline"] {
         with(policy, || {
             let ask = |client: &SchedClient, thread| match policy {

@@ -109,7 +109,7 @@ fn from_elsewhere() -> Outcome {
         same!(stub::call_scheduler(&Trap, 99, 0, 0), Err(Error::BadArgument), "an unknown request");
         same!(sched::wake_up(1 << 60), Err(Error::NotFound), "waking nobody");
         same!(sched::set_priority(task::identity().thread, 32), Err(Error::BadArgument), "below the lowest priority");
-        let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+        let foreign = task::threads().find(|t| t.task == 1).ok_or("the first task has no thread")?.thread;
         refused(stub::call_scheduler(&Trap, op::WAKEUP, foreign, 0), Object::Thread(foreign), "waking another user's")
     };
     same!(sched::set_priority(task::identity().thread, 3), Err(Error::NotSupported), "a priority in turn");

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::layout::SPACE_BASE;
 use musubi::abi::task::Limits;
 use musubi::command::Command;
-use musubi::interfaces::loader::LoaderClient;
+use musubi::interfaces::loader::LoaderService;
 use musubi::interfaces::memory::{Memory, memory_serve};
 use musubi::rt::gate::ANYBODY;
 use musubi::rt::{task, time};
@@ -41,15 +41,15 @@ fn run(_: &Start) -> i32 {
     }
 }
 
-fn begin() -> Result<LoaderClient, Error> {
-    let loader = LoaderClient::bind(names::lookup("loader")?)?;
+fn begin() -> Result<LoaderService, Error> {
+    let loader = LoaderService::new(names::lookup("loader")?);
     let gates = memory_serve(&Service)?;
     gates.admit(&ANYBODY)?;
     names::publish("memory", &gates)?;
     Ok(loader)
 }
 
-fn start(loader: &LoaderClient, shared: u64) -> Result<u64, Error> {
+fn start(loader: &LoaderService, shared: u64) -> Result<u64, Error> {
     let words = ["check", "as", "other-user", &format!("{shared:#x}")];
     let child = Command::new(b"bin/check").args(words).user(USER).limits(LIMITS).spawn_by(loader);
     let task = child.map_err(|refused| refused.error)?.task;

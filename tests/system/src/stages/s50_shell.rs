@@ -188,7 +188,7 @@ pub fn cases() -> Vec<Case> {
                 let lines: Vec<&str> = text.lines().collect();
                 lines.len() == 6
                     && lines[5].starts_with("its registers: no right over thread 1, by (thread ")
-                    && lines[0].contains(" = loader text+0x0: text, owner task ")
+                    && lines[0].contains(" = first text+0x0: text, owner task ")
                     && lines[1].starts_with("0")
                     && lines.iter().any(|line| line.starts_with("thread ") && line.contains(" of task "))
             })
@@ -241,7 +241,7 @@ count 1: axz
 1 --
 ";
 
-/// The loader is the first task, its text the first section; neither is the shell's to change.
+/// The text of the first task is the first section; neither is the shell's to change.
 fn may_not() -> String {
     let text = FIRST_TEXT;
     format!("acl {text:#x} set any any r; echo $?; acl {text:#x} set task:7 {text:#x} -; echo $?; kill 1; echo $?")
@@ -262,7 +262,7 @@ fn timed(err: &str) -> bool {
 
 /// What is missing, on what, and whose it would have to be: the shell's, by name.
 fn said_what_it_may_not(err: &str) -> bool {
-    let acl = format!("acl: {FIRST_TEXT:#x}: no right change-acl on section loader text {FIRST_TEXT:#x}, by (thread ");
+    let acl = format!("acl: {FIRST_TEXT:#x}: no right change-acl on section first text {FIRST_TEXT:#x}, by (thread ");
     let wanted = [&acl, &acl, "kill: 1: no right over task 1, by (thread "];
     let lines: Vec<&str> = err.lines().collect();
     let by = |rest: &str| rest.split_once(", text shell 0x").is_some_and(|(thread, _)| thread.parse::<u64>().is_ok());

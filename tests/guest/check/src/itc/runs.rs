@@ -64,8 +64,8 @@ pub fn watching() -> Outcome {
     let number = gone.number();
     gone.join().map_err(doing("join"))?;
     same!(sched::watch(number), Err(Error::Dead), "watching one that has ended");
-    // The loader's thread belongs to another user. Watching it lets it wake us, and gives us nothing.
-    let foreign = task::threads().find(|t| t.task == 1).ok_or("the loader has no thread")?.thread;
+    // The first task's thread belongs to another user. Watching it lets it wake us, and gives us nothing.
+    let foreign = task::threads().find(|t| t.task == 1).ok_or("the first task has no thread")?.thread;
     same!(sched::watch(foreign), Ok(()), "watching another user's");
     crate::refusals::refused(
         sched::wake_up(foreign).map(|()| 0),

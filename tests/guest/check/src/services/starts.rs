@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use musubi::abi::task::exit;
 use musubi::command::Child;
 use musubi::files::{self, File};
-use musubi::interfaces::loader::{LoaderClient, PLACE};
+use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::request::Request;
 use musubi::rt::{Answers, task};
 use musubi::{Error, names};
@@ -55,15 +55,12 @@ pub fn started_by_the_loaders_post() -> Outcome {
         let refused = posts.spawn(&other, &mut room).and_then(|one| one.wait());
         same!(refused, Err(why), "{what}, by the post");
     }
-    let place = room.first_chunk_mut::<PLACE>().ok_or("there is no room")?;
     let refused = [
-        posts.place(b"bin/pipes", place).and_then(|one| one.wait()),
-        posts.spawn_at(0, &request, &mut []).and_then(|one| one.wait()).map(drop),
         posts.place_as("check", 1, 0).and_then(|one| one.wait()),
         posts.use_files(1).and_then(|one| one.wait()),
         posts.use_linux(0).and_then(|one| one.wait()),
     ];
-    same!(refused, [Err(Error::Denied); 5], "what is the system's, by the post");
+    same!(refused, [Err(Error::Denied); 3], "what is the system's, by the post");
     same!(answers.strangers(), 0, "other messages");
     a_crowd(&client, &answers)
 }

@@ -12,6 +12,7 @@ use musubi::command::Command;
 use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
+use musubi::interfaces::first::{FirstClient, PLACE};
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::ledger::LedgerClient;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
@@ -93,6 +94,7 @@ fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
     same!(pack.take(0, array(&mut record)?, &mut name), Err(Error::Denied), "a file of the image, by the gate");
     let taken = posts.take(0, array(&mut record)?, &mut name).and_then(|one| one.wait());
     same!(taken, Err(Error::Denied), "a file of the image, by the post");
+    what_is_for_who_starts_them(answers)?;
     let ready = ReadyClient::bind(gate("ready")?).map_err(doing("bind"))?;
     let posts = ready.by_post(answers).map_err(doing("ready"))?;
     same!(ready.ready(1), Err(Error::Denied), "who is no server is not ready, by the gate");
@@ -108,6 +110,30 @@ fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
         posts.next("", &mut entry).and_then(|one| one.wait()).map(drop),
     ];
     same!(by_post, [Err(Error::Denied); 3], "who is no server has no ledger, by the post");
+    Ok(())
+}
+
+/// What everything stands on.
+fn what_is_for_who_starts_them(answers: &Answers) -> Outcome {
+    let first = names::lookup("first").and_then(FirstClient::bind).map_err(doing("first"))?;
+    let posts = first.by_post(answers).map_err(doing("first"))?;
+    let request = Command::new(b"bin/pipes").request();
+    let pipes = section::info(names::lookup("pipes").map_err(doing("pipes"))?).map_err(doing("its text"))?.base;
+    let mut place = first.alloc(PLACE).map_err(doing("room"))?;
+    let by_gate = [
+        first.place(b"bin/pipes", array(&mut place)?),
+        first.spawn_at(pipes, &request, &mut []).map(drop),
+        first.manifest().map(drop),
+        first.original(0).map(drop),
+    ];
+    same!(by_gate, [Err(Error::Denied); 4], "what the first task is there for, by the gate");
+    let by_post = [
+        posts.place(b"bin/pipes", array(&mut place)?).and_then(|one| one.wait()),
+        posts.spawn_at(pipes, &request, &mut []).and_then(|one| one.wait()).map(drop),
+        posts.manifest().and_then(|one| one.wait()).map(drop),
+        posts.original(0).and_then(|one| one.wait()).map(drop),
+    ];
+    same!(by_post, [Err(Error::Denied); 4], "what the first task is there for, by the post");
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use musubi::interfaces::clock::ClockClient;
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::files::FilesClient;
+use musubi::interfaces::first::FirstClient;
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::ledger::LedgerClient;
 use musubi::interfaces::linux::LinuxClient;
@@ -42,7 +43,7 @@ use musubi::{Error, names, servers};
 /// A server's interface, what it is known by in messages, and methods whose words mean something whatever they are: they would wait.
 type Served = (&'static str, Interface, u32, &'static [&'static str]);
 
-const ALL: [Served; 20] = [
+const ALL: [Served; 21] = [
     ("names", NamesClient::INTERFACE, NamesClient::IDENTITY, &[]),
     ("files", FilesClient::INTERFACE, FilesClient::IDENTITY, &[]),
     ("files/streams", StreamClient::INTERFACE, StreamClient::IDENTITY, &[]),
@@ -60,6 +61,7 @@ const ALL: [Served; 20] = [
     ("ready", ReadyClient::INTERFACE, ReadyClient::IDENTITY, &[]),
     ("ledger", LedgerClient::INTERFACE, LedgerClient::IDENTITY, &[]),
     ("loader", LoaderClient::INTERFACE, LoaderClient::IDENTITY, &[]),
+    ("first", FirstClient::INTERFACE, FirstClient::IDENTITY, &[]),
     ("pack", PackClient::INTERFACE, PackClient::IDENTITY, &[]),
     ("devices", DevicesClient::INTERFACE, DevicesClient::IDENTITY, &[]),
     ("power", PowerClient::INTERFACE, PowerClient::IDENTITY, &["off"]),

@@ -1,6 +1,6 @@
 //! Which programs are executed in supervisor mode, and who may ask for that (docs/decisions/0018): the system may, for whatever it starts;
-//! whoever makes the image, by a file that names programs of the image; anybody else, for what is named there. The right to ask the kernel is this
-//! program's, and of those to whom the file says that it is passed on.
+//! whoever makes the image, by a file that names programs of the image; anybody else, for what is named there. The right to ask the kernel is the
+//! first task's, which passes it on to the loader, and of those to whom the file says that it is passed on.
 
 use crate::image::Refusal;
 use alloc::format;
@@ -12,6 +12,9 @@ use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::request::Request;
 use musubi::rt::{Mutex, info, section};
 use musubi::{AclEntry, Error, Rights};
+
+/// The file of the image that names programs which may be executed in supervisor mode.
+pub const FILE: &[u8] = b"etc/placement";
 
 /// A class, and for NSys a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,7 @@ pub struct Wanted {
 const PLACER: &str = "placer";
 
 /// What is said of the programs of a name.
+#[derive(Debug)]
 struct Named {
     name: Vec<u8>,
     now: Wanted,
@@ -43,7 +47,7 @@ pub struct Known<'a> {
 }
 
 /// By the name of the program.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Placements(Mutex<Vec<Named>>);
 
 /// A group is named by up to eight letters.
@@ -76,6 +80,8 @@ pub fn give(text: u64) -> Result<(), Error> {
 }
 
 impl Placements {
+    /// What whoever made the image says, in a file of it.
+    ///
     /// # Errors
     /// The line that is none.
     pub fn read(&self, lines: &[u8]) -> Result<(), String> {
@@ -91,6 +97,8 @@ impl Placements {
         Ok(())
     }
 
+    /// From now on the image's own program of this name is executed there.
+    ///
     /// # Errors
     /// `BadArgument`: there is no such class, or one with a group that has none.
     pub fn put(&self, name: &[u8], class: u64, group: u64) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Who drives which device.
 
-use crate::manifest::Manifest;
 use alloc::vec::Vec;
+use instance::manifest::Manifest;
 use musubi::abi::boot::{DeviceRecord, device};
 use musubi::abi::rights::principal;
 use musubi::abi::task::{USER_PERSON, USER_SYSTEM};

@@ -18,6 +18,7 @@ use zerocopy::IntoBytes;
 const LIMITS: Limits = Limits { frames: 0, sections: 512, reserve: 128 << 30, threads: 128 };
 
 /// What a request leaves open.
+#[must_use]
 pub fn limits(asked: &Limits) -> Limits {
     let or = |asked: u64, usual: u64| if asked == 0 { usual } else { asked };
     Limits {
@@ -46,12 +47,15 @@ impl Drop for Parts {
 }
 
 /// Where instances of one program stand, one after the other: room beside a section that is there for this alone.
+#[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Where the text begins.
     pub text: u64,
 }
 
 impl Room {
+    /// # Errors
+    /// What the kernel answers.
     pub fn for_instances(original: &Original) -> Result<Room, Error> {
         let plan = &original.plan;
         let data = if plan.data_len == 0 { 0 } else { plan.data_offset + plan.data_len.next_multiple_of(GRANULE) };
@@ -63,6 +67,9 @@ impl Room {
 }
 
 /// Starts an instance of `original`, in a room or anywhere, to be executed in a class. Value: its task.
+///
+/// # Errors
+/// What the kernel answers, and in which step.
 pub fn start(
     original: &Original,
     request: &Request,
@@ -134,7 +141,7 @@ fn fill(data: &mut Section, original: &Original, text: u64) -> Result<(), Error>
     fault::copy_out(&mut bytes[..original.plan.data.len()], original.plan.data)?;
     for (offset, addend) in original.plan.relocations() {
         let value = text.wrapping_add_signed(addend);
-        // Checked when the file was read; a damaged plan must not end the loader all the same.
+        // Checked when the file was read; a damaged plan must not end this program all the same.
         if let Some(target) = bytes.get_mut(offset as usize..).and_then(|b| b.first_chunk_mut::<8>()) {
             fault::copy_out(target, &value.to_le_bytes())?;
         }
@@ -160,7 +167,7 @@ fn hand_over(parts: &mut Parts, [text, data, start]: [u64; 3], entry: u64) -> Re
         parts.bases.retain(|one| *one != base);
     }
     task::start(parts.task, text, text + entry, start, 0)?;
-    // From here on the loader has no more rights on the instance than anybody else.
+    // From here on whoever has made the instance has no more rights on it than anybody else.
     let nothing = AclEntry { principal: principal::ANY, rights: 0, id: 0, text: rt::start().text() };
     let is_its = |base: &u64| *base != 0 && section::owner(*base) == Ok(parts.task);
     for base in [text, data, start].into_iter().filter(is_its) {

@@ -30,17 +30,21 @@ pub struct Original {
 }
 
 /// What a file turned out to be.
+#[derive(Debug)]
 pub enum Kind {
     Native(Original),
     Linux,
 }
 
 /// Originals by the number of their file.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Originals(Mutex<Vec<(usize, Original)>>);
 
 impl Originals {
     /// Checks the file and makes its original text, or finds what was made before.
+    ///
+    /// # Errors
+    /// Why it is no program, or what the kernel answers.
     pub fn of(&self, number: usize, name: &[u8], file: &'static [u8]) -> Result<Kind, Refusal> {
         let find = |known: &[(usize, Original)]| known.iter().find(|o| o.0 == number).map(|(_, known)| known.clone());
         let known = find(&self.0.lock());
@@ -64,10 +68,20 @@ impl Originals {
     }
 }
 
+/// Checks a file.
+///
+/// # Errors
+/// Why it is no program.
+pub fn plan(file: &[u8]) -> Result<Program<'_>, Refusal> {
+    elf_plan::read(file).map_err(|why| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") })
+}
+
 /// Checks a file and makes the original text of it, which this task pays for, or the system.
+///
+/// # Errors
+/// Why it is no program, or what the kernel answers.
 pub fn read(name: &[u8], file: &'static [u8], payer: Option<u64>) -> Result<Kind, Refusal> {
-    let refused = |why: elf_plan::Refusal| Refusal { error: Error::BadProgram, reason: alloc::format!("{why}") };
-    match elf_plan::read(file).map_err(refused)? {
+    match plan(file)? {
         Program::Native(plan) => Ok(Kind::Native(lay_out(name, plan, payer)?)),
         Program::Linux(_) => Ok(Kind::Linux),
     }

@@ -1,8 +1,8 @@
-//! The members of the boot pack by name: what is started before there is a file server, which then gets them all.
+//! The members of the boot pack, each a section: for the file server, which gets them all.
 
-use crate::manifest::Manifest;
 use alloc::vec::Vec;
-use musubi::abi::boot::{FileRecord, flag};
+use instance::manifest::Manifest;
+use musubi::abi::boot::FileRecord;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::NAME_LEN;
 use musubi::abi::task::USER_SYSTEM;
@@ -10,16 +10,6 @@ use musubi::interfaces::pack::{Pack, PackInfo, RECORD};
 use musubi::rt::{fault, section};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
-
-/// A member, as it is called there.
-#[derive(Clone, Copy)]
-pub struct Member {
-    pub number: usize,
-    pub name: &'static [u8],
-    pub bytes: &'static [u8],
-    /// By `--put`.
-    pub is_put: bool,
-}
 
 pub struct PackTable {
     files: Vec<(&'static [u8], FileRecord)>,
@@ -41,33 +31,6 @@ impl PackTable {
         }
         PackTable { files: manifest.files.clone() }
     }
-
-    /// A file by its name.
-    pub fn find(&self, path: &[u8]) -> Option<Member> {
-        let exactly = |name: &[u8]| self.files.iter().position(|f| f.0 == name);
-        let number = exactly(path).or_else(|| self.files.iter().position(|f| plain(f.0) == plain(path)))?;
-        self.member(number)
-    }
-
-    /// The same by where it lies.
-    pub fn at(&self, base: u64) -> Option<Member> {
-        let number = self.files.iter().position(|f| f.1.section == base && base != 0)?;
-        self.member(number)
-    }
-
-    fn member(&self, number: usize) -> Option<Member> {
-        let (name, record) = &self.files[number];
-        let is_put = record.flags & u64::from(flag::PUT) != 0;
-        Some(Member { number, name, bytes: section::view(record.section, record.len)?, is_put })
-    }
-}
-
-/// A path without what says nothing where there is one directory.
-fn plain(mut path: &[u8]) -> &[u8] {
-    while let Some(rest) = path.strip_prefix(b"./").or_else(|| path.strip_prefix(b"/")) {
-        path = rest;
-    }
-    path
 }
 
 impl Pack for PackTable {
@@ -86,16 +49,5 @@ impl Pack for PackTable {
         let len = full.len().min(name.len());
         fault::copy_out(name, &full[..len])?;
         Ok(full.len() as u64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::plain;
-
-    #[test]
-    fn leading_dots_and_slashes_say_nothing() {
-        assert_eq!(plain(b"/./bin/x"), b"bin/x");
-        assert_eq!(plain(b".hidden"), b".hidden");
     }
 }

@@ -4,7 +4,10 @@ use alloc::vec::Vec;
 use musubi::abi::boot::{DeviceRecord, FileRecord, Manifest as Header};
 use zerocopy::FromBytes;
 
+/// What came with the image.
+#[derive(Debug)]
 pub struct Manifest {
+    /// The members of the boot pack: their names, and where they lie.
     pub files: Vec<(&'static [u8], FileRecord)>,
     pub devices: Vec<DeviceRecord>,
     /// The words of `./musubi exec`.
@@ -13,6 +16,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// `None` if the bytes are no manifest.
+    #[must_use]
     pub fn read(bytes: &'static [u8]) -> Option<Manifest> {
         let (header, mut rest) = Header::read_from_prefix(bytes).ok()?;
         let bytes = bytes.get(..usize::try_from(header.len).ok()?)?;
