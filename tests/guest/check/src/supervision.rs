@@ -44,6 +44,7 @@ pub const CHECKS: &[Check] = &[
     ("who_ends_again_and_again_comes_back", again_and_again),
     ("what_is_needed_is_not_given_up", needed),
     ("files_are_lost_and_said_to_be", files_are_lost),
+    ("the_next_loader_knows_what_the_one_before_was_told", next_loader),
     ("drivers_and_personality", drivers),
     ("the_next_console_is_the_shells", next_console),
     ("what_cannot_be_asked_for", refused),
@@ -74,7 +75,9 @@ fn gate(name: &str) -> Result<u64, String> {
 
 /// Another task, at the same addresses. Who was bound to the one before hears so, and may bind again.
 fn it_comes_back() -> Outcome {
-    for name in ["pipes", "keyboard", "linux", "files", "processes", "clock", "memory", "console", "sched", "names"] {
+    for name in
+        ["pipes", "keyboard", "linux", "files", "loader", "processes", "clock", "memory", "console", "sched", "names"]
+    {
         // The name service has none; its gate is known to everybody.
         let stands = || if name == "names" { Ok(musubi::start().names()) } else { gate(name) };
         let (before, at) = (server(name)?, stands()?);
@@ -279,10 +282,31 @@ fn needed() -> Outcome {
 
 /// By the loader, the file server and the name service.
 fn programs_start() -> Outcome {
+    it_starts(b"bin/check")
+}
+
+fn it_starts(path: &[u8]) -> Outcome {
     let words: [&[u8]; 4] = [b"check", b"as", b"status", b"7"];
-    let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("a program"))?;
+    let child = Command::new(path).args(words).spawn().map_err(|why| format!("a program: {why}"))?;
     same!(child.wait().map(|exit| ended::status(&exit)), Ok(7), "a program's status");
     Ok(())
+}
+
+/// Where files are: a program that did not come with the image is found, laid out and started.
+fn next_loader() -> Outcome {
+    const COPY: &[u8] = b"/tmp/copy-of-check";
+    let came = files::find(b"/bin/check").map_err(doing("find"))?;
+    let bytes = section::view(came.section, came.len).ok_or("it may not be read")?;
+    let copy = File::create(COPY).map_err(doing("create"))?;
+    copy.write_all(0, bytes).map_err(doing("write"))?;
+    drop(copy);
+    files::set_mode(COPY, 0o755).map_err(doing("set_mode"))?;
+    for what in [act::RESTART, act::KILL, act::RESTART] {
+        have("loader", what)?;
+        it_starts(COPY)?;
+        programs_start()?;
+    }
+    files::remove(COPY).map_err(doing("remove"))
 }
 
 fn files_are_lost() -> Outcome {
@@ -366,7 +390,7 @@ fn last_wish() -> Outcome {
 fn refused() -> Outcome {
     same!(servers::act("nobody", act::RESTART), Err(Error::NotFound), "a server that is none");
     same!(servers::act("pipes", 99), Err(Error::BadArgument), "something that cannot be asked for");
-    for name in ["names", "files", "console"] {
+    for name in ["names", "loader", "files", "console"] {
         same!(servers::act(name, act::STOP), Err(Error::Refused), "stopping {name}");
     }
     have("pipes", act::START)?;

@@ -29,6 +29,7 @@ pub fn cases() -> Vec<Case> {
                 "who_ends_again_and_again_comes_back",
                 "what_is_needed_is_not_given_up",
                 "files_are_lost_and_said_to_be",
+                "the_next_loader_knows_what_the_one_before_was_told",
                 "drivers_and_personality",
                 "the_next_console_is_the_shells",
                 "what_cannot_be_asked_for",
@@ -95,6 +96,7 @@ fn tells(text: &str) -> bool {
     let Some((first, second)) = text.split_once("without it\n") else { return false };
     row(first, "pipes", "running", "1  killed")
         && row(first, "names!", "running", "1  restarted")
+        && row(first, "loader!", "running", "0")
         && row(first, "linux", "stopped", "0  stopped")
         && row(second, "linux", "running", "1  stopped")
         && row(second, "console!", "running", "0")
@@ -103,9 +105,14 @@ fn tells(text: &str) -> bool {
 /// By the serial line, and the console's state is the shell's again with the next prompt.
 fn typed_afterwards(lab: &Lab, _: &Options) -> Result<(), Failure> {
     let mut session = Session::start(lab, &[])?;
-    for (server, answer) in
-        [("console", "one"), ("names", "two"), ("pipes", "three"), ("files", "four"), ("console", "five")]
-    {
+    for (server, answer) in [
+        ("console", "one"),
+        ("names", "two"),
+        ("pipes", "three"),
+        ("files", "four"),
+        ("loader", "five"),
+        ("console", "six"),
+    ] {
         session.line(&format!("servers restart {server}"), &[])?;
         session.line(&format!("echo {answer} | cat"), &[answer])?;
         session.line(&format!("hello {answer}"), &[&format!("argument 1: {answer}")])?;
@@ -127,13 +134,20 @@ fn stopped_in_turn() -> String {
 }
 
 /// CUBIX-17: a machine without a server, a command line, what that prints as output and as errors, and its status.
-const LEFT_OUT: [(&str, &str, &str, &str, u8); 11] = [
+const LEFT_OUT: [(&str, &str, &str, &str, u8); 12] = [
     (
         "without_names",
         "check as status 4; echo $?; echo x > /tmp/x; cat /tmp/x; servers kill pipes; check as bytes out 0 | cat; servers kill files; \
          cat /tmp/x; counter; sched use share; exit 3",
         "4\nx\n",
         "cat: /tmp/x: not found\ncounter: counter: GONE\nsched: GONE\n",
+        3,
+    ),
+    (
+        "without_loader",
+        "echo a; check as status 4; echo $?; echo b > x; cat x; ps > x && servers > x && echo known; exit 3",
+        "a\n126\nb\nknown\n",
+        "check: cannot be run: GONE\n",
         3,
     ),
     (

@@ -16,6 +16,7 @@ use musubi::interfaces::counter::CounterClient;
 use musubi::interfaces::files::FilesClient;
 use musubi::interfaces::keyboard::KeyboardService;
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
+use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::memory::MemoryService;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::stream::StreamClient;
@@ -24,7 +25,7 @@ use musubi::rt::{Bound, section};
 use musubi::servers::{self, acts as act};
 use musubi::{Error, Rights, names, processes};
 
-const PARTS: [&str; 5] = ["console", "files", "memory", "linux", "keyboard"];
+const PARTS: [&str; 6] = ["console", "files", "loader", "memory", "linux", "keyboard"];
 const TEXT: &[u8] = b"what was there before";
 
 /// What is kept by servers, and by a program: so much of their memory as they tell.
@@ -109,6 +110,7 @@ pub fn fault_in(part: &str) -> Outcome {
             page_fault(streams, &StreamClient::INTERFACE, "write", |lent| [1, lent, 8, 0, 0, 0])
         }
         "files" => page_fault(gate(part)?, &FilesClient::INTERFACE, "remove", |lent| [lent, 8, 0, 0, 0, 0]),
+        "loader" => page_fault(gate(part)?, &LoaderClient::INTERFACE, "spawn", |lent| [lent, 64, lent + 64, 64, 0, 0]),
         "linux" => page_fault(gate(part)?, &LinuxClient::INTERFACE, "spawn", |lent| [lent, 64, 0, 0, lent + 64, 64]),
         _ => Ok(()),
     }

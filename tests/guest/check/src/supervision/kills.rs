@@ -4,6 +4,7 @@ use super::apart::fault_in;
 use super::load::{self, Load, Pace};
 use super::{doing, have, running};
 use crate::deaths::{no_more_lost, settled};
+use crate::processes::role as role_of;
 use crate::report::Outcome;
 use crate::{holds, same};
 use alloc::collections::BTreeMap;
@@ -127,6 +128,12 @@ impl State {
         files::find(b"/bin/check").map_err(doing("files"))?;
         processes::status(task::identity().task).map_err(doing("processes"))?;
         servers::list().map_err(doing("servers"))?;
+        // By this the process server is bound to the loader, and that to the file server.
+        role_of(&["status", "0"])
+            .spawn()
+            .map_err(|why| format!("a program: {why}"))?
+            .wait()
+            .map_err(doing("its end"))?;
         let _ = stream::errors().is_console();
         let memory = settled()?;
         let sections = sections_of_all();

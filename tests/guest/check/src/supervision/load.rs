@@ -1,19 +1,24 @@
 //! What servers do while they are ended again and again: each is called by its gate and asked by its post, by a thread for each way.
 
 use super::{doing, gate};
+use crate::processes::role;
 use crate::report::Outcome;
 use crate::{holds, same};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::layout::PAGE;
+use musubi::abi::task::exit;
+use musubi::command::Child;
 use musubi::files::{self, File};
 use musubi::interfaces::clock::{ClockClient, ClockService};
 use musubi::interfaces::console::{ConsoleClient, ConsoleService};
 use musubi::interfaces::files::{FilesClient, RECORD};
 use musubi::interfaces::keyboard::{KeyboardClient, KeyboardService};
 use musubi::interfaces::linux::{LinuxClient, LinuxService};
+use musubi::interfaces::loader::LoaderClient;
 use musubi::interfaces::memory::{MemoryClient, MemoryService};
 use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pipes::{PipesClient, PipesService};
@@ -52,6 +57,12 @@ pub struct Work {
 
 /// Bytes of a line that a server writes.
 const LINE: usize = 128;
+
+/// What programs end with that are started.
+const STATUS: u64 = 7;
+
+/// The rest between two of them.
+const STARTED_NS: u64 = 10_000_000;
 
 /// How often it is looked whether a server has answered.
 const LOOK_NS: u64 = 200_000;
@@ -103,9 +114,11 @@ impl Work {
 
 type Body = fn(&Work) -> Result<(), Error>;
 
-const ALL: [(&str, &str, Body); 20] = [
+const ALL: [(&str, &str, Body); 22] = [
     ("names", "gate", names_called),
     ("names", "post", names_asked),
+    ("loader", "gate", loader_called),
+    ("loader", "post", loader_asked),
     ("files", "gate", files_called),
     ("files", "post", files_asked),
     ("processes", "gate", processes_called),
@@ -143,6 +156,46 @@ fn names_asked(work: &Work) -> Result<(), Error> {
     let posts = client.by_post(&answers)?;
     let outcome = work.asks(&answers, || posts.lookup("console"), |outcome| *outcome == Ok(console));
     client.unbind().and(outcome)
+}
+
+/// A program is started, or nobody knows whether it was: then there is another one. It does what it was started for.
+fn starts(work: &Work, start: impl Fn() -> Result<Child, Error>) -> Result<(), Error> {
+    while work.goes_on() {
+        let child = match start() {
+            Err(Error::Dead) => continue,
+            started => started?,
+        };
+        let end = child.wait_for(PATIENCE_NS)?;
+        // Each takes as long as thousands of requests do.
+        time::sleep_ns(STARTED_NS);
+        return if (end.kind, end.code) == (exit::EXITED, STATUS) { Ok(()) } else { Err(Error::Changed) };
+    }
+    Ok(())
+}
+
+/// By the process server, as everybody does: it calls the loader's gate, and a start is not repeated.
+fn loader_called(work: &Work) -> Result<(), Error> {
+    let program = role(&["status", "7"]);
+    work.calls(|| starts(work, || program.spawn().map_err(|refused| refused.error)))
+}
+
+fn loader_asked(work: &Work) -> Result<(), Error> {
+    let (client, answers) = (LoaderClient::bind(at("loader")?)?, Answers::new()?);
+    let (posts, request) = (client.by_post(&answers)?, role(&["status", "7"]).request());
+    let start = || posts.spawn(&request, &mut [])?.wait_for(PATIENCE_NS).map(|task| Child { task });
+    let outcome = work.asks_all(&answers, || starts(work, start));
+    client.unbind().and(outcome)
+}
+
+/// Programs of which nobody knew whether they were started: they are found among the children, and end as the others.
+fn collect_what_is_left() -> Outcome {
+    loop {
+        match processes::collect(whom::CHILD, PATIENCE_NS) {
+            Ok((_, end)) if (end.kind, end.code) == (exit::EXITED, STATUS) || end.kind == exit::KILLED => {}
+            Err(Error::NotFound) => return Ok(()),
+            other => return Err(format!("a program that was left: {other:?}")),
+        }
+    }
 }
 
 /// Its contents go with the server: but what came with the image is there at any time.
@@ -420,6 +473,7 @@ impl Load {
             sum[0] += work.done.load(Ordering::SeqCst);
             sum[1] += work.again.load(Ordering::SeqCst);
         }
+        collect_what_is_left()?;
         Ok(sum)
     }
 }
