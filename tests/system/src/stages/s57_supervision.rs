@@ -42,7 +42,7 @@ pub fn cases() -> Vec<Case> {
         .timeout(600)
         .spread().placed_thoroughly(),
         // Each of them, called by its gate and asked by its post, one after the other; and several away at the same time.
-        sh("kills", "check as kills 15 && check as kills 15 together").timeout(900).out("ok\nok\n").placed_thoroughly(),
+        sh("kills", "check as kills 15 && check as kills 15 together").timeout(1500).out("ok\nok\n").placed_thoroughly(),
         // More than an hour on a busy host, so these run only when they are named.
         sh("ten_thousand_kills_in_turn", "check as kills 10000").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
         sh("ten_thousand_kills", "check as kills 10000 together").cpus(2).timeout(40_000).out("ok\n").err_any().by_name(),
