@@ -3,7 +3,7 @@
 
 use crate::bars::{bound, held};
 use crate::report::{Longest, Report};
-use crate::{apart, crowds, holes, loans, short, system, thousands, worst};
+use crate::{apart, crowds, holes, loans, short, system, thousands, views, worst};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -121,6 +121,7 @@ fn everything() -> Done {
     apart::programs()?;
     say("what is lent", loans::calls())?;
     say("thousands of threads", thousands::calls())?;
+    views::calls()?;
     programs()?;
     faults()?;
     system::calls()?;

@@ -43,6 +43,7 @@ mod stand;
 mod system;
 mod talks;
 mod thousands;
+mod views;
 mod worst;
 
 use alloc::string::String;

@@ -81,6 +81,8 @@ impl Section {
             self.give_up_keys();
         }
         view::leave_all(self);
+        // Or each slice of it would be looked for in all of them.
+        self.leave_for_good();
         let mut state = self.state.lock();
         while state.len > 0 {
             let mut len = (state.len - 1) / SLICE * SLICE;
@@ -92,13 +94,14 @@ impl Section {
             }
             state = self.state.lock();
         }
-        let stale = view::change(&mut state.mapped, 0, self.reserve, Change::Unmap);
-        view::disown(&mut state.mapped, self.base);
+        drop(state);
+        // Who was in the middle of a fault.
+        self.leave_for_good();
+        let mut state = self.state.lock();
         owner.release(Resource::Frames, state.charged);
         state.charged = 0;
         state.shown.hide();
         drop(state);
-        stale.flush();
         match lent_by {
             Some(binding) => binding.let_go(),
             None => passers::let_go(self, owner),
@@ -110,6 +113,23 @@ impl Section {
             sched::breathe();
         });
         owner.unused();
+    }
+
+    /// No view is registered with it any more, and nothing of it is mapped in any. In stretches; call without locks, when it is dead.
+    fn leave_for_good(&self) {
+        loop {
+            let mut state = self.state.lock();
+            let rest = state.mapped.len().saturating_sub(view::AT_ONCE as usize);
+            let mut some = state.mapped.split_off(rest);
+            let stale = view::change(&mut some, 0, self.reserve, Change::Unmap);
+            view::disown(&mut some, self.base);
+            drop(state);
+            stale.flush();
+            if rest == 0 {
+                return;
+            }
+            sched::breathe();
+        }
     }
 
     /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
