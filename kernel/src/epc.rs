@@ -148,12 +148,9 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     }
     let caller = inner.domain.clone();
     let address = records(caller.number) + slot(binding);
-    let known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
-    let caller_stack = if known {
-        false
-    } else {
-        connect(thread, inner, binding, address).map_err(|error| or_again(inner, error))?.caller_stack
-    };
+    let is_known = inner.gate.record(address).is_some_and(|record| record.gates > 0);
+    let connected = (!is_known).then(|| connect(thread, inner, binding, address).map_err(|error| or_again(inner, error))).transpose()?;
+    let caller_stack = connected.is_some_and(|binding| binding.caller_stack);
     inner.reaches();
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let callee = inner.domain_number(record.domain)?;

@@ -64,7 +64,7 @@ pub fn bound(name: &str) -> &'static str {
     BOUNDS.iter().find(|bound| bound.0 == name).map_or("-", |bound| bound.1)
 }
 
-/// Instructions, at least twice what was measured and less than ten times that, and the ways that they are for; where 512 pages at a stretch are the
+/// Instructions, mostly twice what was measured or more and less than ten times that, and the ways that they are for; where 512 pages at a stretch are the
 /// bound, a fifth more at least. Rounds by a short way are held to theirs as well, each in the middle of which no interrupt came.
 const BARS: &[(u64, &[&str])] = &[
     (
