@@ -130,7 +130,7 @@ mod tests {
         };
         assert!(check(&SERVERS).is_ok());
         let said = check(&["files", "shell"]).unwrap_err();
-        assert!(said.starts_with("--without shell: ") && said.contains("names, files, processes"), "{said}");
+        assert!(said.starts_with("--without shell: ") && said.contains("names, loader, files, processes"), "{said}");
         assert!(check(&[""]).is_err());
     }
 

@@ -229,8 +229,8 @@ pub const RULES: &[Rule] = &[
             "a_section_that_is_no_more_is_in_no_view",
             "kernel/src/section/end.rs",
             [
-                "        view::disown(&mut state.mapped, self.base);\n",
-                "        if false {\n            view::disown(&mut state.mapped, self.base);\n        }\n",
+                "            view::disown(&mut some, self.base);\n",
+                "            if false {\n                view::disown(&mut some, self.base);\n            }\n",
             ],
             ["", "reuse"],
         ),
