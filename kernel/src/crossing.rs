@@ -25,7 +25,7 @@ const LOOSE: u32 = 0;
 /// Most records of a thread that lead to one domain: as many as two texts can have.
 const LEADS_MAX: usize = 2 * BINDINGS_MAX as usize;
 /// So many of them are found out anew at a stretch. Of more each is when the thread comes by it.
-const FEW: usize = 64;
+pub const FEW: usize = 64;
 /// Of the first frame.
 const FIRST: u64 = 0;
 /// Loose records of one thread: more than it can be deep in calls, so that one is always free.

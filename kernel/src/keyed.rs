@@ -4,7 +4,7 @@
 
 mod fetched;
 
-use crate::crossing::OWN;
+use crate::crossing::{FEW, OWN};
 use crate::domain::Domain;
 use crate::epc::EARNING;
 use crate::info::user::KeysSlot;
@@ -93,9 +93,10 @@ fn class_of(section: &Section, state: &State, domain: &Domain, own_part: bool) -
     Class::of(&entries, &domain.subject, own)
 }
 
-/// So many records are found out anew, or domains are told of a key, under a thread's lock at a stretch.
-const AT_ONCE: usize = 64;
-const TOLD_AT_ONCE: usize = 16;
+/// So many domains of a thread are asked at a step whether they use a key that has changed hands.
+const ASKED_AT_ONCE: usize = 16;
+/// So many records that are found out anew are as much work.
+const RECORDS_A_STEP: usize = 4;
 
 /// Whoever has gone is forgotten, a few at a time: many may have gone at once, and what is freed here takes its time.
 fn add<T>(to: &mut Crowd<Weak<T>>, one: &Arc<T>) {
@@ -322,17 +323,24 @@ impl TaskView {
 
     /// Every thread's gate hears of the registers as they are now, of the domains that may use a class.
     fn tell(&self, class: &Class) {
+        let mut stretch = sched::Stretch::default();
         sched::in_stretches(self.threads(), |thread| {
             let Some(thread) = thread.upgrade() else { return };
             // Domains that come meanwhile find the keys as they are.
-            for first in (0..).step_by(TOLD_AT_ONCE) {
+            for first in (0..).step_by(ASKED_AT_ONCE) {
                 let numbers: Vec<u32> = {
                     let inner = thread.inner.lock();
                     let Some(some) = inner.domains.get(first..) else { break };
                     let uses = |domain: &&Arc<Domain>| !class.rights(&domain.subject).is_empty();
-                    some.iter().take(TOLD_AT_ONCE).flatten().filter(uses).map(|domain| domain.number).collect()
+                    some.iter().take(ASKED_AT_ONCE).flatten().filter(uses).map(|domain| domain.number).collect()
                 };
-                numbers.into_iter().for_each(|number| refresh_leading_to(&thread, number));
+                let mut rest = |steps| {
+                    if stretch.is_over_after(steps) {
+                        sched::breathe();
+                    }
+                };
+                rest(1);
+                numbers.into_iter().for_each(|number| rest(1 + refresh_leading_to(&thread, number) / RECORDS_A_STEP));
             }
         });
     }
@@ -343,26 +351,27 @@ pub fn look_again(thread: &Thread, domain: &Domain) {
     refresh_leading_to(thread, domain.number);
 }
 
-/// [`Inner::refresh`] of all that lead to a domain, in stretches. Call without locks.
-fn refresh_leading_to(thread: &Thread, number: u32) {
+/// [`Inner::refresh`] of all that lead to a domain, in stretches: how many. Call without locks.
+fn refresh_leading_to(thread: &Thread, number: u32) -> usize {
     let to: Vec<u64> = thread.inner.lock().leading_to(number).collect();
-    for some in to.chunks(AT_ONCE) {
+    for some in to.chunks(FEW) {
         thread.inner.lock().refresh(some);
-        if to.len() > AT_ONCE {
+        if to.len() > FEW {
             sched::breathe();
         }
     }
+    to.len().min(FEW)
 }
 
 /// The same of all that lead out of it, for each of which something is done before.
 fn refresh_leading_from(thread: &Thread, number: u32, does: impl Fn(&mut Inner, u64)) {
-    for first in (0..BINDINGS_MAX).step_by(AT_ONCE) {
+    for first in (0..BINDINGS_MAX).step_by(FEW) {
         let is_last = {
             let inner = &mut *thread.inner.lock();
-            let some: Vec<u64> = inner.leading_from(number, first).take(AT_ONCE).collect();
+            let some: Vec<u64> = inner.leading_from(number, first).take(FEW).collect();
             some.iter().for_each(|address| does(inner, *address));
             inner.refresh(&some);
-            some.len() < AT_ONCE
+            some.len() < FEW
         };
         if is_last {
             break;

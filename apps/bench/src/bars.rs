@@ -4,7 +4,10 @@
 /// What a call does at most; `-`: it does not depend on how much there is of anything.
 const BOUNDS: &[(&str, &str)] = &[
     ("section_delete", "512 pages a stretch, or 64 structures"),
-    ("section_resize", "512 pages a stretch, or 32 views that they leave (41 here), or 64 structures (4096 here)"),
+    (
+        "section_resize",
+        "512 pages a stretch, or 32 views that they leave, or a part of a slice in each view that has it (900 here), or 64 structures (4096 here)",
+    ),
     ("section_clone", "512 pages a stretch"),
     ("section_create", "what is free in 1 GiB, and each GiB of the addresses (1500 holes here)"),
     ("section_info", "2048 pages a stretch"),

@@ -5,7 +5,7 @@ use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched;
 use crate::task::Task;
-use crate::view::{self, Change, Stale};
+use crate::view::{self, Stale};
 use crate::{post, text};
 
 use abi::section::kind;
@@ -119,13 +119,11 @@ impl Section {
     fn leave_for_good(&self) {
         loop {
             let mut state = self.state.lock();
-            let rest = state.mapped.len().saturating_sub(view::AT_ONCE as usize);
-            let mut some = state.mapped.split_off(rest);
-            let stale = view::change(&mut some, 0, self.reserve, Change::Unmap);
-            view::disown(&mut some, self.base);
+            let stale = view::disown(self, &mut state);
+            let is_last = state.mapped.is_empty();
             drop(state);
             stale.flush();
-            if rest == 0 {
+            if is_last {
                 return;
             }
             sched::breathe();

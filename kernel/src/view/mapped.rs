@@ -10,13 +10,20 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use spin::MutexGuard;
 
-/// The section at `base` is no more: no view counts as registered with it. (The next one at its address is another.)
-pub fn disown(mapped: &mut Vec<Mapping>, base: u64) {
-    for mapping in mapped.drain(..) {
+/// The section is no more: of the last few views that are registered with it nothing of it is mapped in any, and none counts as registered. (The next one at its
+/// address is another.) Nothing is allocated: it ends also where memory is used up.
+pub fn disown(section: &Section, state: &mut State) -> Stale {
+    // Pages are shown by what is remembered only to who is registered.
+    state.last.take();
+    let mut stale = Stale::default();
+    let rest = state.mapped.len().saturating_sub(AT_ONCE as usize);
+    for mapping in state.mapped.drain(rest..) {
+        change_one(&mapping, 0, section.reserve, Change::Unmap, &mut stale);
         if let Some(view) = mapping.view.upgrade() {
-            view.known.lock().remove(&[base, mapping.at, mapping.offset, mapping.len]);
+            view.known.lock().remove(&[section.base, mapping.at, mapping.offset, mapping.len]);
         }
     }
+    stale
 }
 
 /// What to do to the mappings of a section.

@@ -227,10 +227,10 @@ pub const RULES: &[Rule] = &[
         rule(
             "CUBIX-11",
             "a_section_that_is_no_more_is_in_no_view",
-            "kernel/src/section/end.rs",
+            "kernel/src/view/mapped.rs",
             [
-                "            view::disown(&mut some, self.base);\n",
-                "            if false {\n                view::disown(&mut some, self.base);\n            }\n",
+                "            view.known.lock().remove(&[section.base, mapping.at, mapping.offset, mapping.len]);\n",
+                "            let _ = (&view, mapping.at);\n",
             ],
             ["", "reuse"],
         ),
