@@ -138,7 +138,7 @@ fn prepare(thread: &Arc<Thread>, binding: u64) -> Result<bool, Error> {
     Ok(caller_stack)
 }
 
-/// Caller; callee, if the gate might make such calls; whether this one is on the caller's stack.
+/// Caller; callee, if one of both lacks a key for calls that the gate might make; whether this one is on the caller's stack.
 type Prepared = (Arc<Domain>, Option<Arc<Domain>>, bool);
 
 fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
@@ -157,8 +157,8 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
     inner.gate.set_countdown(callee.number, if earning { EARNING } else { NEVER });
     inner.only_long_ways(&callee);
-    let by_kernel = record.flags & record::BY_KERNEL != 0 || caller.task_view.is_none();
-    Ok((caller, (!by_kernel).then_some(callee), caller_stack))
+    // Whichever way this one goes: it is counted, and where others need no kernel it earns what they need.
+    Ok((caller, earning.then_some(callee), caller_stack))
 }
 
 fn enter_bound(thread: &Arc<Thread>, inner: &mut Inner, binding: u64, caller_stack: bool) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use musubi::rt::{Copied, mark, task, time};
 const WARM: usize = 64;
 
 /// Calls after which a server has a key, where there are keys.
-const EARNED: usize = 600;
+pub const EARNED: usize = 600;
 
 /// What is counted: by the kernel, over all processors; the last two also by the programs that copy.
 pub const COUNTED: [&str; 6] =
