@@ -208,7 +208,7 @@ impl Hands for Registered<'_> {
         &self.frame.words
     }
 
-    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: (u32, Option<Question>), _: impl FnOnce()) -> bool {
         false
     }
 

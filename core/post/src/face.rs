@@ -82,27 +82,25 @@ impl Face {
     }
 }
 
-/// A caller that was introduced. In two words, which travel in registers: in three it would be written down for calls that are hardly ever made.
+/// A caller that was introduced.
 #[derive(Clone, Copy)]
 pub(crate) struct Who<'a> {
     me: &'a Receiver,
-    /// Its record, the processor and the domain.
-    what: u64,
+    processor: u32,
+    domain: u32,
 }
 
 impl<'a> Who<'a> {
     #[inline(always)]
-    fn new(me: &'a Receiver, receiver: u32, processor: usize, domain: u32) -> Who<'a> {
-        Who { me, what: u64::from(receiver) << 44 | (processor as u64 & 0xfff) << 32 | u64::from(domain) }
+    fn new(me: &'a Receiver, processor: usize, domain: u32) -> Who<'a> {
+        Who { me, processor: processor as u32, domain }
     }
 
     #[inline(always)]
     fn face(&self) -> &'a Face {
-        &self.me.faces[self.domain() as usize % FACES]
+        &self.me.faces[self.domain as usize % FACES]
     }
 }
-
-const _: () = assert!(crate::receiver::RECEIVERS_MAX <= 1 << 20);
 
 impl By for Who<'_> {
     #[inline(always)]
@@ -115,11 +113,11 @@ impl By for Who<'_> {
     }
     #[inline(always)]
     fn domain(&self) -> u32 {
-        self.what as u32
+        self.domain
     }
     #[inline(always)]
     fn receiver(&self) -> u32 {
-        (self.what >> 44) as u32
+        self.me.number.load(Ordering::Relaxed)
     }
     #[inline(always)]
     fn account(&self) -> u32 {
@@ -127,7 +125,7 @@ impl By for Who<'_> {
     }
     #[inline(always)]
     fn processor(&self) -> usize {
-        (self.what >> 32 & 0xfff) as usize
+        self.processor as usize
     }
 }
 
@@ -160,12 +158,6 @@ impl Known<'_> {
     #[inline]
     pub fn limit(&self, until: u64) -> bool {
         self.by.me.limit(until)
-    }
-
-    /// Whether it still is.
-    #[inline]
-    pub fn has_timer(&self, until: u64) -> bool {
-        self.by.me.has_timer(until)
     }
 
     /// [`Pool::send`] of what is in these hands, where whoever is to be woken is left.
@@ -224,7 +216,7 @@ impl Pool {
         if face.domain.load(Ordering::SeqCst) != domain + 1 {
             return None;
         }
-        Some(Known { pool: self, by: Who::new(me, receiver, processor, domain) })
+        Some(Known { pool: self, by: Who::new(me, processor, domain) })
     }
 
     /// The thread has no domain of this number any more.

@@ -63,6 +63,13 @@ impl Pool {
         self.receiver(receiver).limit(until);
     }
 
+    /// Whether the timer comes before the end of the wait that the thread is in, which has one.
+    #[inline]
+    pub fn timer_is_early(&self, receiver: u32) -> bool {
+        let one = self.receiver(receiver);
+        one.has_timer(one.limit.until.load(Ordering::Relaxed))
+    }
+
     /// The call for whose wait the thread with this record said a limit was refused, or has come to something without a wait: the next one has a limit
     /// of its own, or none.
     pub fn no_limit(&self, receiver: u32) {

@@ -9,9 +9,11 @@ use core::cell::Cell;
 
 /// In the lowest bits: the one who waits here, at the first of its places, if nothing is in the queues.
 const ONLY: u64 = RECEIVERS_MAX as u64 - 1;
-/// Something is in the queues.
+/// Receivers are in their queue. (There are none where there are messages.)
 const QUEUED: u64 = ONLY + 1;
-const LOCKED: u64 = QUEUED << 1;
+/// Messages are in theirs.
+const MESSAGES: u64 = QUEUED << 1;
+const LOCKED: u64 = MESSAGES << 1;
 /// The epoch is the rest, and this its lowest bit: somebody has the post. It goes up whenever a permit is no longer good.
 pub(crate) const OPEN: u64 = LOCKED << 1;
 const EPOCH: u64 = !(OPEN - 1);
@@ -19,7 +21,7 @@ const EPOCH: u64 = !(OPEN - 1);
 /// Places are numbered by receiver and place.
 pub(crate) const EACH: u32 = SEVERAL_MAX as u32;
 
-/// Taken by [`Lock::take_only`] and [`Lock::lock_after`] alone; `bench` counts what they do, by these names (`host/measure/src/locks.rs`).
+/// Taken by [`Lock::take_only`], [`Lock::take_queued`], [`Lock::take_beside`] and [`Lock::lock_after`] alone; `bench` counts what they do, by these names (`host/measure/src/locks.rs`).
 #[derive(Debug)]
 pub(crate) struct Lock {
     word: AtomicU64,
@@ -35,7 +37,6 @@ pub(crate) struct Queues {
     pub messages: owned::AtomicU32,
     pub head: owned::AtomicU32,
     pub tail: owned::AtomicU32,
-    pub waiting: owned::AtomicU32,
     /// Not 0: being given back. Nobody can get it before that is done.
     pub shutting: owned::AtomicU32,
     /// For whom it was had ([`crate::Whose`]).
@@ -61,9 +62,9 @@ impl Lock {
     pub fn showing(shown: &'static Shown) -> Lock {
         let zero = owned::AtomicU32::default;
         let [first, last, messages, head] = [zero(), zero(), zero(), zero()];
-        let [tail, waiting, shutting, user] = [zero(), zero(), zero(), zero()];
+        let [tail, shutting, user] = [zero(), zero(), zero()];
         let born = owned::AtomicU64::default();
-        let queues = Queues { first, last, messages, head, tail, waiting, shutting, user, born, shown };
+        let queues = Queues { first, last, messages, head, tail, shutting, user, born, shown };
         Lock { word: AtomicU64::default(), queues, turns: Turns::default() }
     }
 
@@ -90,6 +91,39 @@ impl Lock {
         Ok((only as u32, turn))
     }
 
+    /// Takes the lock if nobody has it, it is this epoch, and receivers are in their queue.
+    ///
+    /// # Errors
+    /// The word as it was seen.
+    #[inline(always)]
+    pub fn take_queued(&self, epoch: u64, Seen(word): Seen) -> Result<(&Queues, Turn<'_>), Seen> {
+        if word != epoch | QUEUED {
+            return Err(Seen(word));
+        }
+        let turn = self.turns.take();
+        self.exchange(word, epoch | LOCKED)?;
+        Ok((&self.queues, turn))
+    }
+
+    /// The same where one waits alone, too, who is in the queue then.
+    ///
+    /// # Errors
+    /// The word as it was seen.
+    #[inline(always)]
+    pub fn take_beside(&self, epoch: u64, Seen(word): Seen) -> Result<(&Queues, Turn<'_>), Seen> {
+        let others = word ^ epoch;
+        if others.wrapping_sub(1) >= QUEUED {
+            return Err(Seen(word));
+        }
+        let turn = self.turns.take();
+        self.exchange(word, epoch | LOCKED)?;
+        if others != QUEUED {
+            set(&self.queues.head, others as u32 * EACH);
+            set(&self.queues.tail, others as u32 * EACH);
+        }
+        Ok((&self.queues, turn))
+    }
+
     /// While it is held so: that one has got a message.
     #[inline(always)]
     pub fn handed(&self, _: &Turn) {
@@ -101,6 +135,20 @@ impl Lock {
     pub fn open(&self, epoch: u64, _turn: Turn) -> Seen {
         self.word.store(epoch, Ordering::Release);
         Seen(epoch)
+    }
+
+    /// The same; whether receivers are in their queue.
+    #[inline(always)]
+    pub fn open_queues(&self, epoch: u64, is_queued: bool, _turn: Turn) -> Seen {
+        let word = if is_queued { epoch | QUEUED } else { epoch };
+        self.word.store(word, Ordering::Release);
+        Seen(word)
+    }
+
+    /// Whether it is this epoch.
+    #[inline(always)]
+    pub fn is_in(&self, epoch: u64) -> bool {
+        (self.word.load(Ordering::SeqCst) ^ epoch) & EPOCH == 0
     }
 
     /// Enters a thread if it is this epoch, and nobody waits and nothing is queued. Whoever ends its wait from now on looks here; who has
@@ -146,28 +194,28 @@ impl Lock {
                 word = self.word.load(Ordering::Relaxed);
                 continue;
             }
-            match self.exchange(word, word & (EPOCH | QUEUED) | LOCKED) {
+            match self.exchange(word, word & EPOCH | LOCKED) {
                 Ok(()) => break,
                 Err(Seen(now)) => word = now,
             }
         }
         let only = (word & ONLY) as u32;
         if only != 0 {
-            let Queues { head, tail, waiting, .. } = &self.queues;
+            let Queues { head, tail, .. } = &self.queues;
             set(head, only * EACH);
             set(tail, only * EACH);
-            set(waiting, 1);
         }
         Held { lock: self, epoch: Cell::new(word & EPOCH), _turn: turn }
     }
 
     fn unlock(&self, epoch: u64) {
-        let Queues { first, head, tail, waiting, .. } = &self.queues;
+        let Queues { first, head, tail, .. } = &self.queues;
         let one = get(head);
-        let queued = if get(first) == 0 && one == get(tail) && one.is_multiple_of(EACH) {
+        let queued = if get(first) != 0 {
+            MESSAGES
+        } else if one == get(tail) && one.is_multiple_of(EACH) {
             set(head, 0);
             set(tail, 0);
-            set(waiting, 0);
             u64::from(one / EACH)
         } else {
             QUEUED
@@ -179,6 +227,11 @@ impl Lock {
 /// The word of a lock, as somebody has seen it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen(u64);
+
+impl Seen {
+    /// As nobody has seen it: it is to be looked at.
+    pub const NOTHING: Seen = Seen(LOCKED);
+}
 
 /// The lock of a post is held.
 pub(crate) struct Held<'a> {

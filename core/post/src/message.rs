@@ -59,6 +59,17 @@ pub enum Sent {
     Answers,
 }
 
+impl Sent {
+    /// The question that it is, of who waits with this ticket.
+    #[inline(always)]
+    pub(crate) fn question(self, by: impl By, ticket: u32) -> Option<Question> {
+        match self {
+            Sent::Asks | Sent::Calls => Some(Question { asker: by.receiver(), ticket }),
+            Sent::Alone | Sent::Answers => None,
+        }
+    }
+}
+
 /// A call by message that waits for its answer: the record of the thread that asks, and which of its waits that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -176,15 +187,16 @@ pub trait Hands {
     fn lend(&self) -> u16;
     fn words(&self) -> &[u64; 6];
     /// Their caller waits (never [`Sent::Alone`]), and this one has received what is in them, at `post` (0: it is an answer): whether it takes that over
-    /// as it is, so that it need not be kept for it. Then nobody collects it.
+    /// as it is, so that it need not be kept for it. Then nobody collects it, and its wait is over with `rest`, which is done in that case. Nothing is left to do
+    /// after that: it need not come back.
     fn carry(
         &mut self,
         woken: &Woken,
         sent: Sent,
         post: u32,
         by: impl By,
-        back: u32,
-        question: Option<Question>,
+        back: (u32, Option<Question>),
+        rest: impl FnOnce(),
     ) -> bool;
     /// This one is to be woken: it has received what is in them, which is kept for it.
     fn wake(&mut self, woken: Woken);
@@ -237,7 +249,7 @@ impl Hands for Own<'_> {
         &self.body.words
     }
 
-    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: u32, _: Option<Question>) -> bool {
+    fn carry(&mut self, _: &Woken, _: Sent, _: u32, _: impl By, _: (u32, Option<Question>), _: impl FnOnce()) -> bool {
         false
     }
 

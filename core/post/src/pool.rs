@@ -137,24 +137,24 @@ pub enum Received {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
     pub(crate) epoch: u64,
-    /// The post, and above it the rights: two words travel in registers, three would not.
-    what: u64,
+    post: u32,
+    rights: u32,
 }
 
 impl Permit {
     #[inline]
     pub fn post(&self) -> u32 {
-        self.what as u32
+        self.post
     }
 
     #[inline(always)]
     pub(crate) fn new(post: u32, epoch: u64, rights: Rights) -> Permit {
-        Permit { epoch, what: u64::from(rights.bits()) << 32 | u64::from(post) }
+        Permit { epoch, post, rights: rights.bits() }
     }
 
     #[inline(always)]
     pub(crate) fn allows(&self, needed: Rights) -> bool {
-        (self.what >> 32) as u32 & needed.bits() != 0
+        self.rights & needed.bits() != 0
     }
 
     /// Whether it is good for this in an epoch.
@@ -209,7 +209,10 @@ impl Pool {
         ];
         let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
-        (1..receivers.len()).rev().for_each(|number| free_receivers.put(number as u32, &receivers[number].next));
+        for number in (1..receivers.len()).rev() {
+            receivers[number].number.store(number as u32, Ordering::Relaxed);
+            free_receivers.put(number as u32, &receivers[number].next);
+        }
         Pool {
             posts: (0..=posts).map(|number| Post { lock: Lock::showing(shown(number)) }).collect(),
             receivers,
@@ -469,7 +472,8 @@ impl Pool {
     }
 
     /// Of a wait that was claimed: it is in no queue any more.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(crate) fn leave_places(&self, receiver: u32) {
         let count = self.receiver(receiver).count.load(Ordering::SeqCst) as usize;
         (0..count.min(SEVERAL_MAX)).for_each(|place| self.leave(receiver, place));

@@ -1,6 +1,6 @@
 //! One post: who comes in, and its two queues, chains of slots and of places.
 
-use crate::lock::{EACH, Held, Lock, OPEN, Queues, get, set};
+use crate::lock::{EACH, Held, Lock, OPEN, Queues, Seen, get, set};
 use crate::message::{Envelope, Hands, Letter, Question, Sent};
 use crate::notice::Popped;
 use crate::part::Whose;
@@ -47,6 +47,11 @@ impl Post {
         permit.check(self.epoch(), needed)
     }
 
+    #[inline(always)]
+    pub fn allows(&self, permit: Permit, needed: Rights) -> bool {
+        permit.allows(needed) && self.lock.is_in(permit.epoch)
+    }
+
     /// Takes the lock of the queues.
     #[inline]
     pub fn queues(&self) -> Held<'_> {
@@ -70,7 +75,7 @@ impl Post {
     pub fn renew(&self) -> bool {
         let queues = self.queues();
         queues.set_epoch(queues.epoch() + 2 * OPEN);
-        get(&queues.waiting) > 0
+        get(&queues.head) != 0
     }
 
     /// All that was there is taken out. Who had it.
@@ -133,29 +138,62 @@ impl Pool {
     /// A receiver goes to the end of the queue of receivers, at one of its places.
     pub(crate) fn link(&self, queues: &Queues, number: u32, receiver: &Receiver, place: usize) {
         let (id, tail) = (number * EACH + place as u32, get(&queues.tail));
-        set(&receiver.places[place].before, tail);
         match tail {
             0 => set(&queues.head, id),
-            last => set(&self.place(last).after, id),
+            last => {
+                set(&receiver.places[place].before, last);
+                set(&self.place(last).after, id);
+            }
         }
         set(&queues.tail, id);
-        set(&queues.waiting, get(&queues.waiting) + 1);
     }
 
-    /// Nothing is left in its place: whoever is in no queue has no neighbours.
-    fn unlink(&self, queues: &Queues, this: &Place) {
-        let (before, after) = (get(&this.before), get(&this.after));
-        match before {
-            0 => set(&queues.head, after),
-            _ => set(&self.place(before).after, after),
+    /// Takes out the first one. Nobody is after one who is in no queue.
+    #[inline(always)]
+    fn unlink_first(&self, queues: &Queues, this: &Place) -> u32 {
+        let after = get(&this.after);
+        set(&queues.head, after);
+        set(&this.after, 0);
+        if after == 0 {
+            set(&queues.tail, 0);
         }
+        after
+    }
+
+    fn unlink(&self, queues: &Queues, id: u32, this: &Place) {
+        if get(&queues.head) == id {
+            self.unlink_first(queues, this);
+            return;
+        }
+        let (before, after) = (get(&this.before), get(&this.after));
+        set(&self.place(before).after, after);
         match after {
             0 => set(&queues.tail, before),
             _ => set(&self.place(after).before, before),
         }
-        set(&this.before, 0);
         set(&this.after, 0);
-        set(&queues.waiting, get(&queues.waiting) - 1);
+    }
+
+    /// Enters a receiver, at the first of its places, beside others that wait there. Whoever ends its wait from then on looks there, as with
+    /// [`Lock::enter_only`].
+    ///
+    /// # Errors
+    /// Nobody does, or somebody else is there in this moment: the word as it was seen.
+    #[inline(always)]
+    pub(crate) fn link_beside(
+        &self,
+        post: &Post,
+        (epoch, seen): (u64, Seen),
+        number: u32,
+        receiver: &Receiver,
+    ) -> Result<(), Seen> {
+        let (queues, turn) = post.lock.take_beside(epoch, seen)?;
+        let last = get(&queues.tail);
+        set(&receiver.places[0].before, last);
+        set(&self.place(last).after, number * EACH);
+        set(&queues.tail, number * EACH);
+        post.lock.open_queues(epoch, true, turn);
+        Ok(())
     }
 
     /// A receiver whose wait is over leaves one of its places, if it is still there.
@@ -172,8 +210,8 @@ impl Pool {
         } else {
             post.queues()
         };
-        if get(&this.before) != 0 || get(&this.after) != 0 || get(&queues.head) == id {
-            self.unlink(&queues, this);
+        if get(&this.after) != 0 || get(&queues.tail) == id {
+            self.unlink(&queues, id, this);
         }
     }
 
@@ -181,7 +219,17 @@ impl Pool {
     /// the message ([`Pool::give`]) when the lock is no longer held.
     #[inline(always)]
     pub(crate) fn claimed(&self, number: u32, asker: Option<(&Receiver, u32)>) -> Option<Taken<'_>> {
-        let receiver = self.receiver(number);
+        self.claimed_of(number, self.receiver(number), asker)
+    }
+
+    /// The same of this record.
+    #[inline(always)]
+    fn claimed_of<'a>(
+        &self,
+        number: u32,
+        receiver: &'a Receiver,
+        asker: Option<(&Receiver, u32)>,
+    ) -> Option<Taken<'a>> {
         if !receiver.claim_any() {
             return None;
         }
@@ -192,11 +240,37 @@ impl Pool {
     }
 
     /// How many messages and how many receivers are queued at a post.
+    #[cfg(test)]
     pub fn depth(&self, post: u32) -> (u32, u32) {
         self.post(post).map_or((0, 0), |post| {
             let queues = post.queues();
-            (get(&queues.messages), get(&queues.waiting))
+            let first = Some(get(&queues.head)).filter(|id| *id != 0);
+            let all = core::iter::successors(first, |id| Some(get(&self.place(*id).after)).filter(|id| *id != 0));
+            (get(&queues.messages), all.count() as u32)
         })
+    }
+
+    /// The first receiver in the queue of a post, if nothing else is to be done there: its wait is claimed ([`Pool::claimed`]).
+    ///
+    /// # Errors
+    /// There is none: the word as it was seen.
+    #[inline(always)]
+    pub(crate) fn take_first(
+        &self,
+        post: &Post,
+        (epoch, seen): (u64, Seen),
+        asker: Option<(&Receiver, u32)>,
+    ) -> Result<Taken<'_>, Seen> {
+        let (queues, turn) = post.lock.take_queued(epoch, seen)?;
+        let id = get(&queues.head);
+        let receiver = self.receiver(id / EACH);
+        let after = self.unlink_first(queues, &receiver.places[(id % EACH) as usize]);
+        let taken = self.claimed_of(id / EACH, receiver, asker);
+        if taken.is_some() {
+            post.lock.handed(&turn);
+        }
+        let seen = post.lock.open_queues(epoch, after != 0, turn);
+        taken.ok_or(seen)
     }
 
     /// The first receiver whose wait nobody else has ended: [`Pool::claimed`]. It is given a message.
@@ -206,7 +280,7 @@ impl Pool {
             if id == 0 {
                 return None;
             }
-            self.unlink(queues, self.place(id));
+            self.unlink_first(queues, self.place(id));
             let taken = self.claimed(id / EACH, asker);
             if taken.is_some() {
                 shown::handed(queues.shown);
@@ -215,34 +289,74 @@ impl Pool {
         }
     }
 
-    /// Gives a message to a receiver whose wait is claimed.
+    /// Gives a message to a receiver whose wait is claimed; whoever has sent it waits, with this ticket.
     #[inline(always)]
     pub(crate) fn give(
         &self,
         to: Taken,
-        post: u32,
-        what: (impl By, u32, Option<Question>),
-        sent: Sent,
+        (sent, post, back): (Sent, u32, u32),
+        by: impl By,
+        ticket: u32,
+        hands: &mut impl Hands,
+    ) {
+        let receiver = to.receiver;
+        let is_carried = !Pool::is_elsewhere(receiver, sent)
+            && hands.carry(&receiver.woken(to.number), sent, post, by, (back, sent.question(by, ticket)), || {
+                receiver.rest_claimed()
+            });
+        if !is_carried {
+            self.give_slowly(to, (sent, post, back), &by, ticket, hands);
+        }
+    }
+
+    /// Whether it waits at other places than the post of what was sent so. Mostly it does not.
+    #[inline(always)]
+    fn is_elsewhere(receiver: &Receiver, sent: Sent) -> bool {
+        receiver.count.load(Ordering::SeqCst) > u32::from(sent != Sent::Answers)
+    }
+
+    /// The same where it waits elsewhere, too, or does not take the message over.
+    #[cold]
+    #[inline(never)]
+    fn give_slowly(
+        &self,
+        to: Taken,
+        (sent, post, back): (Sent, u32, u32),
+        by: impl By,
+        ticket: u32,
         hands: &mut impl Hands,
     ) {
         let Taken { number, receiver } = to;
-        // Mostly it has waited here only.
-        let usual = match sent {
-            Sent::Answers => 0,
-            Sent::Asks | Sent::Calls => 1,
-            Sent::Alone => u32::from(post != 0),
-        };
-        if receiver.count.load(Ordering::SeqCst) > usual {
+        let question = sent.question(by, ticket);
+        if Pool::is_elsewhere(receiver, sent) {
             self.leave_places(number);
+            if hands.carry(&receiver.woken(number), sent, post, by, (back, question), || receiver.rest_claimed()) {
+                return;
+            }
         }
+        self.keep_for(to, post, (by, back, question), hands);
+    }
+
+    /// Gives a message to a receiver whose wait is claimed. It is kept for it.
+    #[inline(always)]
+    pub(crate) fn keep(&self, to: Taken, post: u32, what: (impl By, u32, Option<Question>), hands: &mut impl Hands) {
+        if to.receiver.count.load(Ordering::SeqCst) > u32::from(post != 0) {
+            self.leave_places(to.number);
+        }
+        self.keep_for(to, post, what, hands);
+    }
+
+    #[inline(always)]
+    fn keep_for(
+        &self,
+        Taken { number, receiver }: Taken,
+        post: u32,
+        (by, back, question): (impl By, u32, Option<Question>),
+        hands: &mut impl Hands,
+    ) {
         let woken = receiver.woken(number);
-        let (by, back, question) = what;
-        if sent != Sent::Alone && hands.carry(&woken, sent, post, by, back, question) {
-            receiver.rest_claimed();
-        } else {
-            receiver.leave_message(post, &Envelope { from: by.sender(), back, question }, hands);
-            hands.wake(woken);
-        }
+        receiver.leave_message(post, &Envelope { from: by.sender(), back, question }, hands);
+        hands.wake(woken);
     }
 
     /// This one answers for the question in a message from now on.
@@ -281,7 +395,7 @@ impl Pool {
             match get(&queues.head) {
                 0 => return false,
                 id if self.receiver(id / EACH).waits().is_some() => return true,
-                id => self.unlink(queues, self.place(id)),
+                id => _ = self.unlink_first(queues, self.place(id)),
             }
         }
     }
@@ -298,7 +412,7 @@ impl Pool {
         if id == 0 {
             return None;
         }
-        self.unlink(&queues, self.place(id));
+        self.unlink_first(&queues, self.place(id));
         let receiver = self.receiver(id / EACH);
         let is_mine = receiver.waits().is_some_and(|ticket| receiver.claim(ticket));
         Some(if is_mine { Left::Receiver(id / EACH) } else { Left::Nobody })

@@ -1,11 +1,12 @@
 //! Questions: who answers for one, what is lent with it, and what its asker hears if that one ends.
 
+use crate::lock::Seen;
 use crate::message::{Body, Hands, Own, Question, Range, Sent};
 use crate::pool::{By, Caller, Permit, Pool, Woken};
-use crate::post::Taken;
+use crate::post::{Post, Taken};
 use crate::receive::{Called, Step};
 use crate::receiver::{Holder, Receiver};
-use abi::Error;
+use abi::{Error, Rights};
 use acl::Subject;
 
 /// Memory that is lent to whoever holds a question.
@@ -26,7 +27,7 @@ impl Pool {
     pub fn answer(&self, question: Question, by: &Caller, body: &Body) -> Result<Woken, Error> {
         let taken = self.take_asker(question, *by, body.lend)?;
         let mut own = Own::new(body);
-        self.give(taken, 0, (*by, 0, None), Sent::Alone, &mut own);
+        self.keep(taken, 0, (*by, 0, None), &mut own);
         own.woken.ok_or(Error::NotFound)
     }
 
@@ -82,7 +83,9 @@ impl Pool {
         by: impl By,
         hands: &mut impl Hands,
     ) -> Step {
-        if self.is_stale(&at) {
+        // (No permit is had where there is no post. What else is wrong with it comes out later.)
+        let Ok(there) = self.post(at.post()) else { return Step::Refused(Error::NotFound) };
+        if !there.allows(at, Rights::READ) && there.check(at, Rights::READ) == Err(Error::Changed) {
             return Step::Refused(Error::Changed);
         }
         let taken = match self.take_asker(question, by, hands.lend()) {
@@ -90,12 +93,30 @@ impl Pool {
             Err(error) => return Step::Refused(error),
         };
         let ticket = me.begin(by.domain());
-        let arrived = self.register(me, by, ticket, 0, (at, self.post(at.post())), hands);
-        if arrived.is_wait() {
-            self.give(taken, 0, (by, 0, None), Sent::Answers, hands);
-            return Step::Waits(ticket);
+        if let Err(seen) = self.register_first(me, by, ticket, at, there) {
+            return self.answer_slowly(me, (&at, there, seen), &by, (taken, ticket), hands);
         }
-        self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket), hands)
+        self.give(taken, (Sent::Answers, 0, 0), by, ticket, hands);
+        Step::Waits(ticket)
+    }
+
+    /// The same where a message is at the post, or the wait is over.
+    #[cold]
+    #[inline(never)]
+    fn answer_slowly(
+        &self,
+        me: &Receiver,
+        (at, there, seen): (&Permit, &Post, Option<Seen>),
+        by: impl By,
+        (taken, ticket): (Taken, u32),
+        hands: &mut impl Hands,
+    ) -> Step {
+        let arrived = self.register_slowly(me, by, ticket, (*at, there, seen), hands);
+        if !arrived.is_wait() {
+            return self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket), hands);
+        }
+        self.give(taken, (Sent::Answers, 0, 0), by, ticket, hands);
+        Step::Waits(ticket)
     }
 
     /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear

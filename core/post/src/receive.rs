@@ -1,12 +1,11 @@
 //! Receiving, and sending and receiving in one step.
 
-use crate::lock::{Held, Queues};
+use crate::lock::{Held, Queues, Seen};
 use crate::message::{Body, Envelope, Hands, Letter, Lies, Own, Question, Sent, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
 use crate::post::{Post, Taken};
 use crate::receiver::{Holder, Receiver, SEVERAL_MAX};
-use crate::sync::Ordering;
 use abi::{Error, Rights};
 
 /// What became of sending and receiving in one step.
@@ -28,6 +27,16 @@ pub enum Step {
     Ended(Error),
     /// Nothing was done.
     Refused(Error),
+}
+
+/// Sending and receiving in one step, when the wait has begun: together, so that nothing of it is written down where it is not needed.
+struct Both<'a, B> {
+    me: &'a Receiver,
+    by: B,
+    to: Permit,
+    at: Permit,
+    there: &'a Post,
+    ticket: u32,
 }
 
 /// How a wait stands after one more post.
@@ -135,23 +144,57 @@ impl Pool {
         hands: &impl Hands,
     ) -> Registered {
         let Ok(post) = post else { return Registered::refused(me, ticket, Error::NotFound) };
-        // First the place is known, then it is looked whether the wait is over: whoever ends it looks in the other order, and
-        // takes it out of the queue, or it does not get in.
-        me.places[place].post.store(permit.post(), Ordering::SeqCst);
-        me.count.store(place as u32 + 1, Ordering::SeqCst);
-        let queues = if place == 0 && permit.allows(Rights::READ) {
-            match post.lock.enter_only(permit.epoch, by.receiver()) {
-                Ok(()) if me.is_in(ticket) => return Registered::Waits,
-                Ok(()) => {
-                    self.leave(by.receiver(), 0);
-                    return Registered::Taken;
-                }
-                Err(seen) => post.lock.lock_after(seen),
+        if place == 0 {
+            return match self.register_first(me, by, ticket, permit, post) {
+                Ok(()) => Registered::Waits,
+                Err(seen) => self.register_slowly(me, by, ticket, (permit, post, seen), hands),
+            };
+        }
+        me.uses(place, permit.post());
+        self.register_among(me, by, ticket, place, (permit, post.queues()), hands)
+    }
+
+    /// The same at the first post, where no message is and nothing has changed; otherwise it goes on with [`Pool::register_slowly`].
+    ///
+    /// # Errors
+    /// The word of the post as it was seen; `None`: it was entered all the same, and somebody has ended the wait.
+    #[inline(always)]
+    pub(crate) fn register_first(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        permit: Permit,
+        post: &Post,
+    ) -> Result<(), Option<Seen>> {
+        me.uses(0, permit.post());
+        if !permit.allows(Rights::READ) {
+            return Err(Some(Seen::NOTHING));
+        }
+        if let Err(seen) = post.lock.enter_only(permit.epoch, by.receiver()) {
+            self.link_beside(post, (permit.epoch, seen), by.receiver(), me).map_err(Some)?;
+        }
+        if me.is_in(ticket) { Ok(()) } else { Err(None) }
+    }
+
+    /// The same where something else has come of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn register_slowly(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        (permit, post, seen): (Permit, &Post, Option<Seen>),
+        hands: &impl Hands,
+    ) -> Registered {
+        match seen {
+            Some(seen) => self.register_among(me, by, ticket, 0, (permit, post.lock.lock_after(seen)), hands),
+            None => {
+                self.leave(by.receiver(), 0);
+                Registered::Taken
             }
-        } else {
-            post.queues()
-        };
-        self.register_among(me, by, ticket, place, (permit, queues), hands)
+        }
     }
 
     /// The same where something is queued, or the list has changed.
@@ -278,27 +321,69 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn step(&self, me: &Receiver, to: Permit, at: Permit, by: impl By, hands: &mut impl Hands) -> Step {
         // Looked at once more under its lock; if it goes only then, that is as if it went during the wait.
-        let there = self.post(at.post());
-        if let Err(error) = there.and_then(|post| post.check(at, Rights::READ)) {
-            return Step::Refused(error);
+        let Some(there) = self.post(at.post()).ok().filter(|post| post.allows(at, Rights::READ)) else {
+            return self.refuses(at);
+        };
+        let ticket = me.begin(by.domain());
+        if hands.lend() != 0 {
+            return self.step_slowly(&Both { me, by, to, at, there, ticket }, Seen::NOTHING, hands);
         }
-        if !is_well_formed(hands.lend()) {
-            return Step::Refused(Error::BadArgument);
+        let taken = match self.take_waiting(to, Some((me, ticket))) {
+            Ok(taken) => taken,
+            Err(seen) => return self.step_slowly(&Both { me, by, to, at, there, ticket }, seen, hands),
+        };
+        if let Err(seen) = self.register_first(me, by, ticket, at, there) {
+            return self.step_on(&Both { me, by, to, at, there, ticket }, Some(taken), seen, hands);
         }
-        let ticket = Pool::asking(me, by, (at.post(), Sent::Calls), hands);
-        let sent = match self.put(to, by, at.post(), Some((me, ticket)), hands) {
+        self.give(taken, (Sent::Calls, to.post(), at.post()), by, ticket, hands);
+        Step::Waits(ticket)
+    }
+
+    /// The same where nobody waits for it, or something is lent.
+    #[cold]
+    #[inline(never)]
+    fn step_slowly(&self, both: &Both<impl By>, seen: Seen, hands: &mut impl Hands) -> Step {
+        let Both { me, by, to, at, there, ticket } = *both;
+        let sent = if hands.lend() != 0 {
+            let lent = Pool::lends_with(me, by, at.post(), ticket, hands);
+            lent.and_then(|()| self.put(to, by, at.post(), Some((me, ticket)), hands))
+        } else {
+            self.put_in((to, seen), by, at.post(), Some((me, ticket)), hands)
+        };
+        let sent = match sent {
             Ok(sent) => sent,
             Err(error) => return Pool::unsent(me, ticket, error),
         };
-        let arrived = self.register(me, by, ticket, 0, (at, there), hands);
+        if let Err(seen) = self.register_first(me, by, ticket, at, there) {
+            return self.step_on(both, sent, seen, hands);
+        }
+        if let Some(taken) = sent {
+            self.give(taken, (Sent::Calls, to.post(), at.post()), by, ticket, hands);
+        }
+        Step::Waits(ticket)
+    }
+
+    /// The same where a message is at the second post, or the wait is over.
+    #[cold]
+    #[inline(never)]
+    fn step_on(&self, both: &Both<impl By>, sent: Option<Taken>, seen: Option<Seen>, hands: &mut impl Hands) -> Step {
+        let Both { me, by, to, at, there, ticket } = *both;
+        let arrived = self.register_slowly(me, by, ticket, (at, there, seen), hands);
         if !arrived.is_wait() {
             return self.give_and_take(sent, to.post(), (by, at.post(), true), (me, arrived, ticket), hands);
         }
         if let Some(taken) = sent {
-            let question = Some(Question { asker: by.receiver(), ticket });
-            self.give(taken, to.post(), (by, at.post(), question), Sent::Calls, hands);
+            self.give(taken, (Sent::Calls, to.post(), at.post()), by, ticket, hands);
         }
         Step::Waits(ticket)
+    }
+
+    /// Why the permit is not good for receiving.
+    #[cold]
+    #[inline(never)]
+    fn refuses(&self, at: Permit) -> Step {
+        let why = self.post(at.post()).and_then(|post| post.check(at, Rights::READ));
+        Step::Refused(why.err().unwrap_or(Error::Changed))
     }
 
     /// What was sent goes to its receiver, and the caller's own wait is over. `asks`: what was sent is its question.
@@ -314,7 +399,7 @@ impl Pool {
     ) -> Step {
         let question = asks.then_some(Question { asker: by.receiver(), ticket });
         if let Some(taken) = sent {
-            self.give(taken, to, (by, back, question), Sent::Alone, hands);
+            self.keep(taken, to, (by, back, question), hands);
         }
         self.over(me, arrived, by, ticket, hands)
     }
@@ -337,30 +422,53 @@ impl Pool {
 
     #[inline(always)]
     pub(crate) fn ask_as(&self, me: &Receiver, to: Permit, by: impl By, hands: &mut impl Hands) -> Step {
-        if !is_well_formed(hands.lend()) {
-            return Step::Refused(Error::BadArgument);
+        let ticket = me.begin_as(by.domain(), true);
+        if hands.lend() != 0 {
+            return self.ask_slowly(me, (&to, Seen::NOTHING), &by, ticket, hands);
         }
-        let ticket = Pool::asking(me, by, (0, Sent::Asks), hands);
-        match self.put(to, by, 0, Some((me, ticket)), hands) {
-            Ok(Some(taken)) => {
-                let question = Some(Question { asker: by.receiver(), ticket });
-                self.give(taken, to.post(), (by, 0, question), Sent::Asks, hands);
-            }
+        let taken = match self.take_waiting(to, Some((me, ticket))) {
+            Ok(taken) => taken,
+            Err(seen) => return self.ask_slowly(me, (&to, seen), &by, ticket, hands),
+        };
+        self.give(taken, (Sent::Asks, to.post(), 0), by, ticket, hands);
+        Step::Waits(ticket)
+    }
+
+    /// The same where nobody waits for it, or something is lent. The wait has begun.
+    #[cold]
+    #[inline(never)]
+    fn ask_slowly(
+        &self,
+        me: &Receiver,
+        (to, seen): (&Permit, Seen),
+        by: impl By,
+        ticket: u32,
+        hands: &mut impl Hands,
+    ) -> Step {
+        let sent = if hands.lend() != 0 {
+            let lent = Pool::lends_with(me, by, 0, ticket, hands);
+            lent.and_then(|()| self.put(*to, by, 0, Some((me, ticket)), hands))
+        } else {
+            self.put_in((*to, seen), by, 0, Some((me, ticket)), hands)
+        };
+        match sent {
+            Ok(Some(taken)) => self.give(taken, (Sent::Asks, to.post(), 0), by, ticket, hands),
             Ok(None) => {}
             Err(error) => return Pool::unsent(me, ticket, error),
         }
         Step::Waits(ticket)
     }
 
-    /// Begins the wait of a question, or of a message with an answer at the post `back`: its ticket.
-    #[inline(always)]
-    fn asking(me: &Receiver, by: impl By, (back, sent): (u32, Sent), hands: &impl Hands) -> u32 {
-        let ticket = me.begin_as(by.domain(), sent == Sent::Asks);
-        if hands.lend() != 0 {
-            let question = Some(Question { asker: by.receiver(), ticket });
-            me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);
+    /// What is lent with a question, or with a message whose answer is expected at the post `back`, in the wait that has begun.
+    #[cold]
+    #[inline(never)]
+    fn lends_with(me: &Receiver, by: impl By, back: u32, ticket: u32, hands: &impl Hands) -> Result<(), Error> {
+        if !is_well_formed(hands.lend()) {
+            return Err(Error::BadArgument);
         }
-        ticket
+        let question = Some(Question { asker: by.receiver(), ticket });
+        me.lend(&Envelope { from: by.sender(), back, question }, by.original(), hands);
+        Ok(())
     }
 
     /// A message could not be sent. Nobody has heard of it; only something else may have ended the wait.

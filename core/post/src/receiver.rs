@@ -17,7 +17,8 @@ pub(crate) const RECEIVERS_MAX: u32 = 1 << (31 - DOMAINS);
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub post: AtomicU32,
-    // Its neighbours; under the lock of that post. 0, too, as long as it is in no queue.
+    // Its neighbours; under the lock of that post. Nobody is after it (0) as long as it is in no queue, and what is said of who is before it holds only in one,
+    // and not of the first.
     pub before: owned::AtomicU32,
     pub after: owned::AtomicU32,
 }
@@ -74,6 +75,8 @@ pub(crate) struct Receiver {
     held: AtomicU64,
     pub thread: owned::AtomicU64,
     pub card: owned::AtomicU32,
+    /// Of this record.
+    pub number: owned::AtomicU32,
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     pub faces: [Face; FACES],
@@ -117,6 +120,14 @@ impl Receiver {
         self.held.store(u64::from(ticket) << 32, Ordering::Relaxed);
         self.state.store(state(ticket, Phase::Waiting), Ordering::SeqCst);
         ticket
+    }
+
+    /// The wait uses this place from now on, at that post. First that is known, then it is looked whether the wait is over: whoever ends it looks in the other
+    /// order, and takes it out of the queue, or it does not get in.
+    #[inline(always)]
+    pub fn uses(&self, place: usize, post: u32) {
+        self.places[place].post.store(post, Ordering::Relaxed);
+        self.count.store(place as u32 + 1, Ordering::SeqCst);
     }
 
     /// What is asked in this wait is kept, because memory is lent with it.
@@ -208,7 +219,7 @@ impl Receiver {
     /// The same of whichever wait was claimed.
     #[inline]
     pub fn rest_claimed(&self) {
-        self.rest((self.state.load(Ordering::Relaxed) >> 8) as u32);
+        self.state.fetch_and(!0xff, Ordering::SeqCst);
     }
 
     /// A claimed wait is over.

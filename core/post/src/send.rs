@@ -1,7 +1,7 @@
 //! Sending.
 
-use crate::lock::{Held, Queues};
-use crate::message::{Body, Envelope, Hands, Own, Question, Sent};
+use crate::lock::{Queues, Seen};
+use crate::message::{Body, Envelope, Hands, Own, Question};
 use crate::notice::PLAIN;
 use crate::pool::{By, Caller, Permit, Pool, Woken};
 use crate::post::Taken;
@@ -29,7 +29,7 @@ impl Pool {
             return Err(Error::BadArgument);
         }
         if let Some(taken) = self.put(to, by, back, None, hands)? {
-            self.give(taken, to.post(), (by, back, None), Sent::Alone, hands);
+            self.keep(taken, to.post(), (by, back, None), hands);
         }
         Ok(())
     }
@@ -66,38 +66,46 @@ impl Pool {
         asker: Option<(&Receiver, u32)>,
         hands: &impl Hands,
     ) -> Result<Option<Taken<'_>>, Error> {
-        let post = self.post(to.post())?;
-        if !to.allows(Rights::CALL) {
-            return post.check(to, Rights::CALL).map(|()| None);
+        match self.take_waiting(to, asker) {
+            Ok(taken) => Ok(Some(taken)),
+            Err(seen) => self.put_in((to, seen), by, back, asker, hands),
         }
-        let seen = match post.lock.take_only(to.epoch) {
+    }
+
+    /// The receiver that waits alone, or the first of several, if nothing else is to be done there.
+    ///
+    /// # Errors
+    /// There is none: the word of the post as it was seen.
+    #[inline(always)]
+    pub(crate) fn take_waiting(&self, to: Permit, asker: Option<(&Receiver, u32)>) -> Result<Taken<'_>, Seen> {
+        let Some(post) = self.post(to.post()).ok().filter(|_| to.allows(Rights::CALL)) else {
+            return Err(Seen::NOTHING);
+        };
+        match post.lock.take_only(to.epoch) {
             Ok((number, turn)) => {
                 let taken = self.claimed(number, asker);
                 if taken.is_some() {
                     post.lock.handed(&turn);
                 }
                 let seen = post.lock.open(to.epoch, turn);
-                if taken.is_some() {
-                    return Ok(taken);
-                }
-                seen
+                taken.ok_or(seen)
             }
-            Err(seen) => seen,
-        };
-        self.put_in(post.lock.lock_after(seen), to, by, back, asker, hands)
+            Err(seen) => self.take_first(post, (to.epoch, seen), asker),
+        }
     }
 
-    /// The same where nobody waits, or several.
+    /// [`Pool::put`] where nobody waits, or somebody else is there in this moment.
+    #[cold]
     #[inline(never)]
-    fn put_in(
+    pub(crate) fn put_in(
         &self,
-        queues: Held,
-        to: Permit,
+        (to, seen): (Permit, Seen),
         by: impl By,
         back: u32,
         asker: Option<(&Receiver, u32)>,
         hands: &impl Hands,
     ) -> Result<Option<Taken<'_>>, Error> {
+        let queues = self.post(to.post())?.lock.lock_after(seen);
         to.check(queues.epoch(), Rights::CALL)?;
         let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {

@@ -10,7 +10,7 @@ use tally::{Kind, Locks};
 
 /// The kernel's types of lock: how the names of the functions begin that take one, and how they end.
 const TYPES: [(&str, &[&str], Kind); 3] = [
-    ("<post::lock::Lock>", &["::take_only", "::lock_after"], Kind::Post),
+    ("<post::lock::Lock>", &["::take_only", "::take_queued", "::take_beside", "::lock_after"], Kind::Post),
     ("<spin::mutex::spin::SpinMutex<", &["::try_lock", "::try_lock_weak"], Kind::Other),
     ("<spin::rwlock::RwLock<", &["::acquire_reader", "::try_write_internal"], Kind::Other),
 ];

@@ -16,7 +16,7 @@ use abi::sched::{Event, event};
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::pass::{Card, card};
-use arch::post::{Frame, Kept, Next, Way};
+use arch::post::{Frame, Kept, Way};
 use arch::time;
 use core::sync::atomic::Ordering;
 
@@ -27,58 +27,84 @@ const CALL: u64 = abi::calls::number("post_call");
 const ANSWER: u64 = abi::calls::number("post_answer");
 
 /// The registers of a thread on the short way: what is sent is in them, and whoever goes on in its place finds it there.
-struct Carrier<'a> {
+struct Left<'a> {
     frame: &'a mut Frame,
-    next: Option<Next>,
     woken: Option<Woken>,
     /// Where the message lies that was there.
     came: Option<Lies>,
 }
 
-impl<'a> Carrier<'a> {
-    fn new(frame: &'a mut Frame) -> Carrier<'a> {
-        Carrier { frame, next: None, woken: None, came: None }
+/// The same, and whose they are; `LIMITED`: his wait has a limit of time.
+struct Carrier<'a, const LIMITED: bool> {
+    left: Left<'a>,
+    own: &'static Card,
+}
+
+impl<'a, const LIMITED: bool> Carrier<'a, LIMITED> {
+    #[inline(always)]
+    fn new(frame: &'a mut Frame, own: &'static Card) -> Carrier<'a, LIMITED> {
+        Carrier { left: Left { frame, woken: None, came: None }, own }
+    }
+
+    /// It waits. The timer that is set may have come just now, and it was too early: who settles has it set anew, soon.
+    #[inline(always)]
+    fn looks_at_timer(&self) {
+        if LIMITED && !pool().timer_is_early(self.own.record()) {
+            here().set_alarm(Some(time::now()));
+        }
     }
 }
 
-impl Hands for Carrier<'_> {
+impl<const LIMITED: bool> Hands for Carrier<'_, LIMITED> {
     #[inline(always)]
     fn op(&self) -> u64 {
-        of_head(self.frame.r15).0.into()
+        of_head(self.left.frame.r15).0.into()
     }
 
     #[inline(always)]
     fn lend(&self) -> u16 {
-        of_head(self.frame.r15).1
+        of_head(self.left.frame.r15).1
     }
 
     #[inline(always)]
     fn words(&self) -> &[u64; 6] {
-        &self.frame.words
+        &self.left.frame.words
     }
 
+    /// It does not come back: the processor goes on with whoever has received it.
     #[inline(always)]
-    fn carry(&mut self, woken: &Woken, sent: Sent, post: u32, by: impl By, _: u32, question: Option<Question>) -> bool {
+    fn carry(
+        &mut self,
+        woken: &Woken,
+        sent: Sent,
+        post: u32,
+        by: impl By,
+        (_, question): (u32, Option<Question>),
+        rest: impl FnOnce(),
+    ) -> bool {
         if woken.touched {
             return false;
         }
         let Some(next) = card(woken.card).and_then(|card| card.next(woken.thread, by.processor())) else { return false };
-        self.next = Some(next);
+        rest();
+        let frame = &mut *self.left.frame;
         // In the registers in which it was given: the head, and where the answer is expected.
-        let Frame { r15: head, rsi: at, .. } = *self.frame;
-        self.frame.rdi = match sent {
+        let Frame { r15: head, rsi: at, .. } = *frame;
+        frame.rdi = match sent {
             Sent::Calls => at,
             Sent::Asks => question.map_or(0, Question::word),
             Sent::Answers | Sent::Alone => 0,
         };
-        say(self.frame, &by.sender());
-        self.frame.rdx = head & !HEAD_POST | u64::from(post) << 32;
+        say(frame, &by.sender());
+        frame.rdx = head & !HEAD_POST | u64::from(post) << 32;
         arch::percpu::count_message();
-        true
+        self.looks_at_timer();
+        self.own.has_lain_down();
+        Way::To(next, None).go(self.left.frame)
     }
 
     fn wake(&mut self, woken: Woken) {
-        self.woken = Some(woken);
+        self.left.woken = Some(woken);
     }
 
     fn written(&self) {
@@ -87,7 +113,7 @@ impl Hands for Carrier<'_> {
 
     /// Its registers are loaded from there, if the caller goes on by the short way.
     fn show(&mut self, lies: Lies, _: &Letter) {
-        self.came = Some(lies);
+        self.left.came = Some(lies);
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
@@ -150,9 +176,9 @@ fn answer_and_receive_for(frame: &mut Frame, domain: u32, own: &'static Card) ->
 /// The sender goes on, with all that it had in registers.
 #[inline(never)]
 fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    let mut hands = Carrier::new(frame);
+    let mut hands = Carrier::new(frame, own);
     let sent = sent(&mut hands, domain, own);
-    let Carrier { frame, woken, .. } = hands;
+    let Left { frame, woken, .. } = hands.left;
     // Of what is refused nothing was done: the kernel proper says why.
     if sent.is_none() {
         Way::Refused.go(frame);
@@ -163,8 +189,8 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
 
 /// The message goes, if nothing is against it.
 #[inline(always)]
-fn sent(hands: &mut Carrier, domain: u32, own: &'static Card) -> Option<()> {
-    let Frame { rdi: to, rsi: back, .. } = *hands.frame;
+fn sent(hands: &mut Carrier<false>, domain: u32, own: &'static Card) -> Option<()> {
+    let Frame { rdi: to, rsi: back, .. } = *hands.left.frame;
     let by = pool().known(own.record(), domain, arch::percpu::index())?;
     let to = by.permit(to, Rights::CALL)?;
     let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
@@ -174,44 +200,44 @@ fn sent(hands: &mut Carrier, domain: u32, own: &'static Card) -> Option<()> {
 #[inline(never)]
 fn receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: at, rdx: timeout, .. } = *frame;
-    make::<LIMITED, true>(frame, domain, own, |by, hands| Some(by.receive(by.permit(at, Rights::READ)?, timeout != 0, hands)))
+    let permit = |by: &Known| by.permit(at, Rights::READ);
+    make::<LIMITED, true, _>(frame, domain, own, permit, |by, hands, at| by.receive(at, timeout != 0, hands))
 }
 
 #[inline(always)]
 fn send_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: to, rsi: at, .. } = *frame;
-    make::<LIMITED, false>(frame, domain, own, |by, hands| {
-        let (to, at) = (by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?);
-        Some(by.send_and_receive(to, at, hands))
-    })
+    let permits = |by: &Known| Some((by.permit(to, Rights::CALL)?, by.permit(at, Rights::READ)?));
+    make::<LIMITED, false, _>(frame, domain, own, permits, |by, hands, (to, at)| by.send_and_receive(to, at, hands))
 }
 
 #[inline(always)]
 fn ask<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let to = frame.rdi;
-    make::<LIMITED, false>(frame, domain, own, |by, hands| Some(by.ask(by.permit(to, Rights::CALL)?, hands)))
+    let permit = |by: &Known| by.permit(to, Rights::CALL);
+    make::<LIMITED, false, _>(frame, domain, own, permit, |by, hands, to| by.ask(to, hands))
 }
 
 #[inline(always)]
 fn answer_and_receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let Frame { rdi: question, rsi: at, .. } = *frame;
-    make::<LIMITED, false>(frame, domain, own, |by, hands| {
-        let (question, at) = (Question::from_word(question)?, by.permit(at, Rights::READ)?);
-        Some(by.answer_and_receive(question, at, hands))
-    })
+    let permits = |by: &Known| Some((Question::from_word(question)?, by.permit(at, Rights::READ)?));
+    make::<LIMITED, false, _>(frame, domain, own, permits, |by, hands, (question, at)| by.answer_and_receive(question, at, hands))
 }
 
-/// What all of them do. `call` does nothing if it is `None`. A limit of time is `rdx`; where the thread's timer is to be set for it, the kernel proper does that.
+/// What all of them do, if these permits are at hand. A limit of time is `rdx`; where the thread's timer is to be set for it, the kernel proper does that.
 /// `ALONE`: it has sent nothing. If it was told something before by a plain message, which hands no processor over, this one [dozes](doze).
 #[inline(always)]
-fn make<const LIMITED: bool, const ALONE: bool>(
+fn make<const LIMITED: bool, const ALONE: bool, P>(
     frame: &mut Frame,
     domain: u32,
     own: &'static Card,
-    call: impl FnOnce(&Known, &mut Carrier) -> Option<Step>,
+    permits: impl FnOnce(&Known) -> Option<P>,
+    call: impl FnOnce(&Known, &mut Carrier<LIMITED>, P) -> Step,
 ) -> ! {
     let processor = arch::percpu::index();
     let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
+    let Some(permits) = permits(&by) else { Way::Refused.go(frame) };
     let until = if LIMITED { time::now().checked_add(frame.rdx) } else { None };
     if until.is_some_and(|until| !by.limit(until)) {
         pool().no_limit(own.record());
@@ -219,30 +245,24 @@ fn make<const LIMITED: bool, const ALONE: bool>(
     }
     let dozes = ALONE && own.was_told();
     own.rest(processor);
-    let mut hands = Carrier::new(frame);
-    let step = call(&by, &mut hands);
-    if let (Some(until), Some(Step::Waits(_))) = (until, &step)
-        && !by.has_timer(until)
-    {
-        // It has come just now, and it was too early: who settles has it set anew, soon.
-        here().set_alarm(Some(time::now()));
+    let mut hands = Carrier::new(frame, own);
+    let step = call(&by, &mut hands, permits);
+    if let Step::Waits(_) = step {
+        hands.looks_at_timer();
     }
-    if let Some(next) = hands.next {
-        own.has_lain_down();
-        Way::To(next, None).go(hands.frame)
-    }
-    slowly(&mut hands, own, step, processor, dozes).go(hands.frame)
+    slowly(&mut hands.left, hands.own, step, dozes).go(hands.left.frame)
 }
 
 /// What becomes of it where nobody goes on with what was sent.
 #[cold]
 #[inline(never)]
-fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor: usize, dozes: bool) -> Way {
+fn slowly(left: &mut Left, own: &'static Card, step: Step, dozes: bool) -> Way {
+    let processor = arch::percpu::index();
+    let Left { frame, woken, came } = left;
     // What came was there before the wait had begun in earnest, and who has sent it had used what was lent for it.
-    let is_lent = hands.lend() != 0 && pool().woken(own.record()).touched;
-    let Carrier { frame, woken, came, .. } = hands;
+    let is_lent = of_head(frame.r15).1 != 0 && pool().woken(own.record()).touched;
     match step {
-        Some(Step::Waits(_)) => {
+        Step::Waits(_) => {
             own.has_lain_down();
             if woken.is_none() {
                 *woken = here().put_by.take_any().map(|record| pool().woken(record));
@@ -260,17 +280,17 @@ fn slowly(hands: &mut Carrier, own: &'static Card, step: Option<Step>, processor
             }
         }
         // Of what is refused nothing was done: the kernel proper says why.
-        None | Some(Step::Refused(_)) => {
+        Step::Refused(_) => {
             pool().no_limit(own.record());
             own.rise();
             return Way::Refused;
         }
-        Some(Step::Ended(error)) => {
+        Step::Ended(error) => {
             own.rise();
             fail(frame, error);
             return if is_lent { take_back_first(*woken) } else { leave(*woken) };
         }
-        Some(Step::Came) => {
+        Step::Came => {
             own.rise();
             let letter = came.map(|lies| pool().letter(lies));
             if woken.is_none()

@@ -229,7 +229,15 @@ impl Hands for Carrying<'_> {
         &self.body.words
     }
 
-    fn carry(&mut self, woken: &Woken, _: Sent, post: u32, by: impl By, back: u32, question: Option<Question>) -> bool {
+    fn carry(
+        &mut self,
+        woken: &Woken,
+        _: Sent,
+        post: u32,
+        by: impl By,
+        (back, question): (u32, Option<Question>),
+        rest: impl FnOnce(),
+    ) -> bool {
         let carries = self.machine.carries || shuttle::rand::thread_rng().gen_bool(0.5);
         if carries {
             let back = Envelope { from: by.sender(), back, question }.back();
@@ -238,6 +246,7 @@ impl Hands for Carrying<'_> {
             let before = under(&self.machine.carried, |carried| carried.insert(woken.receiver, received));
             assert!(before.is_none());
             self.woken = Some(*woken);
+            rest();
         }
         carries
     }

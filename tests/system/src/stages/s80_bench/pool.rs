@@ -29,7 +29,7 @@ const LOCKS: u64 = 2;
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
 /// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
-const MOST_OF_CROWD: u64 = 145;
+const MOST_OF_CROWD: u64 = 120;
 /// What long ways and the ends of quanta may add to what many messages take, in hundredths.
 const SELDOM_LONG: u64 = 110;
 /// Messages to the clock in ten thousand rounds, one in 26.
@@ -182,8 +182,8 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// K1-30, M4: several pairs at once take for a message what one pair takes. As many senders and receivers at one post take more: who waits there beside others
-/// stands in its queue, and no more alone in the word that is also its lock.
+/// K1-30, M4: several pairs at once take for a message what one pair takes. As many senders and receivers at one post take a little more: who waits there beside
+/// others stands in its queue, and no more alone in the word that is also its lock.
 pub fn many_at_once(runs: &Runs) -> Result<()> {
     let one = average(runs, "pairs", "pool", 2)?;
     ensure!((150..=MOST / 2).contains(&one), "one pair beside an idle processor: {one} instructions of a message");
