@@ -28,6 +28,10 @@ const LIMIT: u64 = 60_000_000_000;
 /// Rounds with a processor that has nothing to do: that it hears of a message takes long where processors take turns.
 const IDLE_ROUNDS: usize = 500;
 
+/// Rounds after a pause in which all processors have become idle, and how long that is, in nanoseconds: longer than one waits for a message before.
+const ASLEEP_ROUNDS: usize = 200;
+const PAUSE: u64 = 2_000_000;
+
 /// What a message carries.
 type Words = [u64; 6];
 
@@ -94,6 +98,7 @@ fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
     if task::processors().count() > 1 {
         beside_idle(report, posts)?;
     }
+    long_ways(report, posts)?;
     let tasks = posts.all();
     let me = Rendezvous { tasks: &tasks, me: PLAYER };
     play(report, posts, "rendezvous", true, |words| me.send_and_receive(PARTNER, OP, words))
@@ -115,6 +120,27 @@ fn by_posts(report: &Report, posts: &Posts, at_length: bool) -> Result<(), Strin
         there.send(OP, words, None)?;
         back.receive(FOR_EVER).map(|m| m.words)
     })
+}
+
+/// What goes the long way through the kernel: both wait for the message at two posts; and the first message after a pause, and what is said to it.
+fn long_ways(report: &Report, posts: &Posts) -> Result<(), String> {
+    let Posts { there, back, clock } = *posts;
+    play(report, posts, "several", false, |words| {
+        there.send(OP, words, None)?;
+        post::receive_of(&[back, clock], FOR_EVER).map(|m| m.words)
+    })?;
+    let partner = posts.partner("woken")?;
+    let mut failed = Ok(());
+    let mut words = [1, 2, 3, 4, 5, 6];
+    let mut round = || match there.send(OP, words, None).and_then(|()| back.receive(FOR_EVER)) {
+        Ok(came) => words = came.words,
+        Err(error) => failed = Err(error),
+    };
+    round();
+    let each = Plan::new(ASLEEP_ROUNDS).first(&|| time::sleep_ns(PAUSE)).measure(&mut round);
+    report.case(Case { case: "ping-pong", way: "asleep", bytes: BYTES }, &each, &[]);
+    end(partner)?;
+    failed.map_err(|e| format!("a round after a pause: {e}"))
 }
 
 /// Plain messages, whose sender goes on with something else: so a processor that has nothing to do takes whoever they wake.
@@ -235,6 +261,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
         "limited" => by_pool_within(&posts, LIMIT),
         "question" => by_question(&posts),
         "woken" => by_plain_sends(&posts),
+        "several" => by_several(&posts),
         "rendezvous" => by_rendezvous(&posts),
         _ => match way.split_once('-') {
             Some(("clock", way)) => clock::serve(way, &posts),
@@ -266,6 +293,13 @@ fn by_pool_within(&[there, back, _]: &[Post; 3], limit: u64) -> Result<(), Error
 fn by_plain_sends(&[there, back, _]: &[Post; 3]) -> Result<(), Error> {
     loop {
         let message = there.receive(FOR_EVER)?;
+        back.send(OP, one_more(message.words), None)?;
+    }
+}
+
+fn by_several(&[there, back, clock]: &[Post; 3]) -> Result<(), Error> {
+    loop {
+        let message = post::receive_of(&[there, clock], FOR_EVER)?;
         back.send(OP, one_more(message.words), None)?;
     }
 }

@@ -104,11 +104,12 @@ const OF_PROGRAMS: [Check; 2] = [
     ("programs_take_what_is_told", programs::take_what_is_told),
     ("programs_stand_side_by_side", programs::stand_side_by_side),
 ];
-const MESSAGES: [Check; 11] = [
+const MESSAGES: [Check; 12] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
     ("plain_messages_beside_many", pool::plain_messages_beside_many),
+    ("messages_by_the_long_way", pool::messages_by_the_long_way),
     ("messages_beside_rendezvous", pool::messages_beside_rendezvous),
     ("messages_to_a_clock", pool::messages_to_a_clock),
     ("many_at_once", pool::many_at_once),

@@ -25,6 +25,8 @@ const MOST_BESIDE_MORE: [(&str, u64); 2] = [("woken", 105), ("idle", 110)];
 const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
+/// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause.
+const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 6), ("asleep", 2_300, 4, 2)];
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
@@ -122,6 +124,27 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
             );
             let each = value(runs, "ping-pong", "idle", cpus, unit::INSTRUCTIONS)?;
             ensure!(each <= MOST_OF_IDLE, "beside an idle processor, of {cpus}: {each} instructions");
+        }
+    }
+    Ok(())
+}
+
+/// K1-7, 18, 48, by the long way: a call is one entry there, too, but it takes more locks, and a message is copied once more. So many are counted, and they
+/// do not become more.
+pub fn messages_by_the_long_way(runs: &Runs) -> Result<()> {
+    for cpus in MACHINES {
+        for (way, most, locks, copies) in MOST_OF_LONG {
+            let taken = |unit| value(runs, "ping-pong", way, cpus, unit);
+            let each = taken(unit::INSTRUCTIONS)?;
+            ensure!(each <= most, "{way}, {cpus} processors: {each} instructions");
+            let [all, posts, copied] = [taken(count::LOCKS)?, taken(count::POST_LOCKS)?, taken(count::COPIES)?];
+            ensure!(
+                (2..=all).contains(&posts) && all <= locks && (2..=copies).contains(&copied),
+                "{way}, {cpus} processors: {all} locks, {posts} of posts, {copied} copies of a message and one back"
+            );
+            ensure!(taken(count::ENTRIES)? >= 4, "{way}, {cpus} processors: two calls each");
+            // Told, and held to nothing: who is idle looks around in loops that count, too.
+            taken(count::SPINS)?;
         }
     }
     Ok(())
