@@ -3,7 +3,7 @@
 
 mod borrowed;
 
-pub use borrowed::{Borrowed, doorstep, ready_doorstep};
+pub use borrowed::{Stacks, doorstep, ready_doorstep};
 
 use crate::domain::Domain;
 use crate::epc::{Foreign, More};
@@ -270,7 +270,7 @@ impl Inner {
         let to = self.domains.get(record.domain as usize).and_then(Option::as_ref);
         let from = self.domains.get(domain_of(address) as usize).and_then(Option::as_ref);
         let keyed = |domain: Option<&Arc<Domain>>| domain.is_some_and(|domain| domain.is_keyed());
-        let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to) && !self.has_borrowed(record.domain);
+        let direct = record.flags & record::BY_KERNEL == 0 && keyed(from) && keyed(to) && !self.borrowed.keeps_out(record.domain);
         Record {
             cell: arch::gate::cell(record.domain),
             records: records(record.domain),
@@ -308,11 +308,12 @@ impl Inner {
         }
     }
 
-    /// Whether calls into a domain may ever do without the kernel.
-    pub fn may_be_called_directly(&self, number: u32) -> bool {
-        let may = |record: Record| record.gates > 0 && record.flags & record::BY_KERNEL == 0;
-        let leads = self.leads.get(&number).into_iter().flatten();
-        self.domain.task_view.is_some() && leads.copied().any(|at| self.gate.record(at).is_some_and(may))
+    /// Whether calls into a domain may ever do without the kernel: by the record that one is about to go by, or one of a few others. (It is asked anew by each
+    /// that goes the long way.)
+    pub fn may_be_called_directly(&self, by: &Record) -> bool {
+        let may = |record: &Record| record.gates > 0 && record.flags & record::BY_KERNEL == 0;
+        let leads = self.leads.get(&by.domain).into_iter().flatten().take(FEW);
+        self.domain.task_view.is_some() && (may(by) || leads.copied().any(|at| self.gate.record(at).as_ref().is_some_and(may)))
     }
 
     /// Gives a new domain its number, cell and root.
@@ -349,6 +350,7 @@ impl Inner {
         // Its own calls: nobody can make them, and the next domain of this number finds none.
         self.gate.clear_records((0..self.records_of(number)).map(|binding| records(number) + slot(binding)));
         self.reach.remove(&number);
+        self.borrowed.forget(number);
         // What it was found to be allowed the next one of this number may not be.
         (self.last, self.passed) = (None, None);
         self.asked.take_if(|asked| asked.level().is_none());

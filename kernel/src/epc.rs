@@ -97,7 +97,7 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
     let binding = number % slot(BINDINGS_MAX) / slot(1);
     let made = prepare(thread, binding).and_then(|caller_stack| {
         if caller_stack {
-            ready_doorstep(thread)?;
+            ready_doorstep(thread, binding)?;
         }
         let inner = &mut *thread.inner.lock();
         enter_bound(thread, inner, binding, caller_stack)
@@ -154,7 +154,7 @@ fn prepare_once(thread: &Arc<Thread>, binding: u64) -> Result<Prepared, Error> {
     inner.reaches();
     let record = inner.gate.record(address).ok_or(Error::NotFound)?;
     let callee = inner.domain_number(record.domain)?;
-    let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(callee.number);
+    let earning = !(caller.is_keyed() && callee.is_keyed()) && inner.may_be_called_directly(&record);
     inner.gate.set_countdown(callee.number, if earning { EARNING } else { NEVER });
     inner.only_long_ways(&callee);
     // Whichever way this one goes: it is counted, and where others need no kernel it earns what they need.

@@ -352,15 +352,21 @@ pub fn look_again(thread: &Thread, domain: &Domain) {
 }
 
 /// [`Inner::refresh`] of all that lead to a domain, in stretches: how many. Call without locks.
-fn refresh_leading_to(thread: &Thread, number: u32) -> usize {
-    let to: Vec<u64> = thread.inner.lock().leading_to(number).collect();
-    for some in to.chunks(FEW) {
-        thread.inner.lock().refresh(some);
-        if to.len() > FEW {
-            sched::breathe();
-        }
+pub fn refresh_leading_to(thread: &Thread, number: u32) -> usize {
+    // Who comes meanwhile says it from the beginning.
+    let mut next = 0;
+    loop {
+        let (count, last) = {
+            let inner = &mut *thread.inner.lock();
+            let all = inner.leads.get(&number).into_iter().flat_map(|leads| leads.range(next..));
+            let some: Vec<u64> = all.take(FEW).copied().collect();
+            inner.refresh(&some);
+            (some.len(), some.last().copied())
+        };
+        let Some(last) = last.filter(|_| count == FEW) else { return if next == 0 { count } else { FEW } };
+        next = last + 1;
+        sched::breathe();
     }
-    to.len().min(FEW)
 }
 
 /// The same of all that lead out of it, for each of which something is done before.
@@ -415,10 +421,6 @@ impl Inner {
         if let Ok(called) = self.domain_number(number) {
             self.only_long_ways(&called);
         }
-    }
-
-    fn leading_to(&self, number: u32) -> impl Iterator<Item = u64> {
-        self.leads.get(&number).into_iter().flatten().copied()
     }
 
     /// The bindings of a domain from one on. (Its plain calls go by records of nobody, which are never direct.)

@@ -36,9 +36,7 @@ pub fn touched(thread: &Thread, domain: &Domain) {
     let inner = &mut *thread.inner.lock();
     inner.only_long_ways(domain);
     inner.comes_back_by_kernel(domain.number);
-    for record in inner.leads.get(&domain.number).into_iter().flatten() {
-        inner.gate.forget_plain(0, *record);
-    }
+    inner.forget_plains_to(domain.number);
 }
 
 /// The processor goes on in this domain.

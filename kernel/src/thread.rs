@@ -7,7 +7,7 @@ mod told;
 use crate::claim::passed::Passed;
 use crate::fault::{Bereft, Handled};
 use crate::domain::{self, Domain, retire};
-use crate::crossing::{self, Borrowed, OWN};
+use crate::crossing::{self, OWN, Stacks};
 use crate::epc::More;
 use crate::keyed::{self, TaskView};
 use crate::line::Called;
@@ -62,8 +62,8 @@ pub struct Inner {
     pub more: Vec<(usize, More)>,
     /// Own stacks on which callees run, by the depth of the outermost call that needs the entry, with what that did not give before.
     pub stacks: Vec<(usize, Arc<Section>, AclEntry)>,
-    /// Calls under way on their callers' stacks, innermost last.
-    pub borrowed: Vec<Borrowed>,
+    /// Calls on their callers' stacks.
+    pub borrowed: Stacks,
     /// The domain that the thread is in, and the depth and record by which the kernel last saw it there.
     pub domain: Arc<Domain>,
     pub seen: (usize, u64),
@@ -240,7 +240,7 @@ impl Thread {
                 register: arch::gate::REGISTER_PLAIN,
                 more: Vec::new(),
                 stacks: Vec::new(),
-                borrowed: Vec::new(),
+                borrowed: Stacks::default(),
                 numbers: [(text.base, OWN)].into(),
                 gone: Vec::new(),
                 domains: alloc::vec![None, Some(domain.clone())],
@@ -387,7 +387,8 @@ impl Thread {
         let mut records = 0;
         let is_little = |number: &u32| {
             let before = records;
-            records += inner.records_of(*number);
+            // What leads out of it, and what leads there.
+            records += inner.records_of(*number) + inner.leads.get(number).map_or(0, |leads| leads.len() as u64);
             before < SHED_RECORDS
         };
         let ended = inner.domains.iter().flatten().filter(ended).map(|domain| domain.number);

@@ -188,18 +188,20 @@ impl Thread {
         trace::note(kind::THREAD_END, self.number, code);
         seat::ended(self);
         let mut left = Vec::new();
-        let (domains, gone) = {
+        let (domains, gone, leads) = {
             let mut inner = self.inner.lock();
+            // Nobody calls any more, so nothing is to be found out of what leads where.
+            let leads = core::mem::take(&mut inner.leads);
             while let Some((_, more)) = inner.pop() {
                 left.extend(more);
             }
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
-            inner.leads.clear();
             let gone = core::mem::take(&mut inner.gone);
-            (core::mem::take(&mut inner.domains), gone)
+            (core::mem::take(&mut inner.domains), gone, leads)
         };
+        sched::in_stretches(leads, drop);
         let retire = |domain: &Arc<Domain>| {
             retire(domain);
             sched::breathe();

@@ -87,8 +87,13 @@ impl Gate {
 
     /// Plain calls from this domain, or by this record, go the long way again.
     pub fn forget_plain(&mut self, from: u32, record: u64) {
+        self.forget_plains(|caller, by| by == record || caller == from);
+    }
+
+    /// Those of which this is so, by the domain that calls and its record.
+    pub fn forget_plains(&mut self, is_so: impl Fn(u32, u64) -> bool) {
         for at in (0..PLAINS_MAX).map(|number| self.plain_at(number)) {
-            if word(at + 8) == record || word(at + 16) as u32 == from {
+            if is_so(word(at + 16) as u32, word(at + 8)) {
                 set_word(at, 0);
             }
         }
