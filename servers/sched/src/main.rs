@@ -31,7 +31,7 @@ const CHOSEN: &str = "chosen";
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// How often it looks at the levels, while there are any.
 const LOOK_NS: u64 = 20_000_000;
-/// How long it waits before it starts one again that has failed; twice as long each time, until another one is wished for.
+/// How long it waits before it starts one again that has failed, or whose start has; twice as long each time, until another one is wished for.
 const PAUSE_NS: u64 = 50_000_000;
 const PAUSE_MAX_NS: u64 = 3_000_000_000;
 
@@ -170,6 +170,12 @@ impl Service {
             if levels.is_none() && !wish.is_empty() && failed.is_none() && rest == 0 {
                 match Levels::start(wish, [*board, *private]) {
                     Ok(started) => *levels = Some(started),
+                    // Whoever was to start it has ended in the middle: the next one may.
+                    Err((Error::Dead, why)) => {
+                        log.add(why);
+                        rest = pause;
+                        pause = (pause * 2).min(PAUSE_MAX_NS);
+                    }
                     Err((error, why)) => {
                         log.add(why);
                         *failed = Some(error);

@@ -338,16 +338,29 @@ fn drivers() -> Outcome {
     running("sched")?;
     // Who was chosen decides again soon, and nobody does where nobody was.
     crate::sched::with("share", || {
-        have("sched", act::RESTART)?;
-        let until = time::now_ns() + 10_000_000_000;
-        while !crate::sched::lines(0)?.first().is_some_and(|line| line.starts_with("share (")) {
-            holds!(time::now_ns() < until, "the scheduler of before was not started again");
-            time::sleep_ns(5_000_000);
+        for after in 0..12 {
+            have("sched", act::RESTART)?;
+            if after > 0 {
+                // Its levels are being started.
+                time::sleep_ns(after * 500_000);
+                have("loader", act::RESTART)?;
+            }
+            decides("share (")?;
         }
         Ok(())
     })?;
     have("sched", act::RESTART)?;
     holds!(crate::sched::lines(0)?[0].starts_with("none"), "a scheduler that nobody has chosen");
+    Ok(())
+}
+
+/// Waits for a scheduler that was chosen before.
+fn decides(scheduler: &str) -> Outcome {
+    let until = time::now_ns() + 10_000_000_000;
+    while !crate::sched::lines(0)?.first().is_some_and(|line| line.starts_with(scheduler)) {
+        holds!(time::now_ns() < until, "the scheduler of before was not started again");
+        time::sleep_ns(5_000_000);
+    }
     Ok(())
 }
 
