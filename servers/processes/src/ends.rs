@@ -1,12 +1,12 @@
 //! What has ended: the kernel says so by a message, and keeps how until it is written down here.
 
 use crate::service::Service;
-use crate::table::{Found, Stray, Table};
+use crate::table::{Found, Made, Stray, Table};
 use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use musubi::abi::rights::principal;
-use musubi::abi::task::{Exit, TaskInfo, USER_SYSTEM, exit};
+use musubi::abi::task::{Ended, Exit, TaskInfo, USER_SYSTEM, exit};
 use musubi::interfaces::processes::ProcessInfo;
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
@@ -20,6 +20,16 @@ const END: u32 = 1;
 /// Whether a task is there and has not ended.
 pub fn lives(number: u64) -> bool {
     task::info(number).is_some()
+}
+
+/// What has ended and is not forgotten.
+fn ends() -> impl Iterator<Item = Ended> {
+    let mut after = 0;
+    core::iter::from_fn(move || {
+        let end = task::ended(after).ok()?;
+        after = end.task;
+        Some(end)
+    })
 }
 
 /// A post for ends, where any thread in this text may say that there is one.
@@ -86,9 +96,7 @@ impl Service {
 
     /// Takes over what has ended, and tells who waits. On one thread only.
     fn look(&self) {
-        let mut after = 0;
-        while let Ok(end) = task::ended(after) {
-            after = end.task;
+        for end in ends() {
             let mut table = self.table.lock();
             let mine = table.over(&end, lives);
             let strays = table.take_strays();
@@ -118,19 +126,26 @@ impl Service {
         });
     }
 
-    /// Whoever started it has ended, with all its threads, or has come back from the loader, which has: so it is there by now or never comes.
+    /// Whoever started it has ended, with all its threads, or has come back from the loader, which has: so it is there by now, or has been, or never comes. What has
+    /// not begun ends with the loader. Of several that it can be it is the first one: whoever has started the others tells of them.
     pub fn find_stray(&self, stray: Stray) {
-        for one in task::list().filter(|one| one.payer == stray.parent && !is_laid_out(one)) {
-            let mut table = self.table.lock();
-            let found = table.adopt_in(stray.group, one.task, one.payer, one.user, one.name);
-            self.write_down(&mut table);
-            // Its group may have been ended since.
-            if found && (stray.doomed || table.is_doomed(stray.ticket)) {
-                table.doom(one.task);
-            }
+        let mut table = self.table.lock();
+        let is_it = |task, payer, user, name| table.is_left_by(&stray, task, Made { name, user, payer });
+        let running = task::list().find(|one| one.threads != 0 && is_it(one.task, one.payer, one.user, one.name));
+        // Of the system's own an end is for this program only if it knows of it. (It may end meanwhile: in this order.)
+        let over = ends().find(|end| end.began != 0 && is_it(end.task, end.payer, end.user, end.name));
+        let found = running.map(|one| one.task).into_iter().chain(over.map(|end| end.task)).min();
+        if let Some(task) = found {
+            table.take_in(&stray, task);
         }
-        self.table.lock().cancel(stray.ticket);
+        table.cancel(stray.ticket);
+        self.write_down(&mut table);
+        drop(table);
         self.entered.notify_all();
+        // It may be over, or is to be.
+        if found.is_some() {
+            self.look_again();
+        }
     }
 
     /// For ever.

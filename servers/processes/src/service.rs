@@ -1,7 +1,7 @@
 //! What is asked for.
 
 use crate::ends::{is_laid_out, lives, look_again};
-use crate::table::{By, Found, Table};
+use crate::table::{By, Found, Made, Table};
 use crate::waiting::Waiting;
 use alloc::collections::BTreeSet;
 use core::sync::atomic::AtomicBool;
@@ -115,7 +115,7 @@ impl Service {
     }
 
     /// Has it looked for what has ended, and who is to be.
-    fn look_again(&self) {
+    pub fn look_again(&self) {
         self.ends.get().into_iter().for_each(|post| look_again(*post));
     }
 
@@ -158,6 +158,15 @@ fn base_name(path: &[u8]) -> [u8; NAME_LEN] {
     name
 }
 
+/// What is to come of a request, as the kernel says it of a task.
+fn made_for(caller: &Caller, request: &Request) -> Made {
+    let payer = if request.payer == 0 { caller.task } else { request.payer };
+    // Nobody is charged for what the system has started for itself.
+    let is_charged = |payer: u64| task::info(payer).is_some_and(|one| one.user != USER_SYSTEM);
+    let payer = if caller.user != USER_SYSTEM || is_charged(payer) { payer } else { 0 };
+    Made { name: base_name(&request.path), user: request.user, payer }
+}
+
 /// As others may know it.
 fn told(info: &ProcessInfo, by: By) -> ProcessInfo {
     let same = by.user == USER_SYSTEM || by.user == info.user;
@@ -183,7 +192,8 @@ impl Processes for Service {
         self.await_entry(caller, caller.task)?;
         // A server that takes part in it may be away for seconds.
         let away = away(caller)?;
-        let ticket = self.table.lock().begin(by(caller), group)?;
+        let made = made_for(caller, &request);
+        let ticket = self.table.lock().begin(by(caller), group, made)?;
         let mut line = [0; 256];
         let started = SERVICE.loader().and_then(|loader| loader.spawn(&request.try_encode()?, &mut line));
         drop(away);
@@ -194,9 +204,11 @@ impl Processes for Service {
                 let stray = if error == Error::Dead { self.table.lock().stray(ticket) } else { None };
                 match stray {
                     Some(stray) => self.find_stray(stray),
-                    None => self.table.lock().cancel(ticket),
+                    None => {
+                        self.table.lock().cancel(ticket);
+                        self.entered.notify_all();
+                    }
                 }
-                self.entered.notify_all();
                 let len = reason.len().min(line.len());
                 fault::copy_out(reason, &line[..len])?;
                 return Err(error);

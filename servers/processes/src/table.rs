@@ -36,6 +36,15 @@ pub enum Found {
     Running,
 }
 
+/// What a start makes, so that it is known by that where nobody tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    pub name: [u8; NAME_LEN],
+    pub user: u64,
+    /// 0: what the system starts for itself.
+    pub payer: u64,
+}
+
 /// A process that is being started.
 #[derive(Debug)]
 struct Start {
@@ -44,13 +53,16 @@ struct Start {
     user: u64,
     /// [`group::NEW`], or one.
     group: u64,
+    made: Made,
+    /// Tasks up to this number were there before.
+    after: u64,
     /// Its group was ended meanwhile.
     doomed: bool,
     /// Its parent has ended: it is a [`Stray`].
     left: bool,
 }
 
-/// Somebody has ended in the middle of starting a process, or the loader has: a task that is there and nobody has told of, and for which that one pays, is it.
+/// Somebody has ended in the middle of starting a process, or the loader has: a task that nobody has told of, and that is what was to be made, is it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stray {
     pub ticket: u64,
@@ -59,6 +71,15 @@ pub struct Stray {
     pub group: u64,
     /// It is to be ended.
     pub doomed: bool,
+    made: Made,
+    after: u64,
+}
+
+impl Start {
+    fn stray(&self) -> Stray {
+        let Start { ticket, parent, group, doomed, made, after, .. } = *self;
+        Stray { ticket, parent, group, doomed, made, after }
+    }
 }
 
 #[derive(Debug)]
@@ -75,6 +96,8 @@ pub struct Table {
     full: usize,
     /// Ends so far: the number of the last one, in the order in which they were heard of.
     ends: u64,
+    /// The highest number of a task that was known.
+    latest: u64,
 }
 
 impl Table {
@@ -88,12 +111,14 @@ impl Table {
             doomed: Vec::new(),
             full: FEW,
             ends: 0,
+            latest: 0,
         }
     }
 
     /// As it was written down.
     pub fn restore(&mut self, info: ProcessInfo) {
         self.ends = self.ends.max(info.over);
+        self.latest = self.latest.max(info.task);
         self.all.restore(info);
     }
 
@@ -121,6 +146,7 @@ impl Table {
     }
 
     fn put(&mut self, info: ProcessInfo) {
+        self.latest = self.latest.max(info.task);
         self.all.put(info);
     }
 
@@ -142,7 +168,7 @@ impl Table {
     }
 
     /// Somebody starts a process. Value: a ticket.
-    pub fn begin(&mut self, by: By, wanted: u64) -> Result<u64, Error> {
+    pub fn begin(&mut self, by: By, wanted: u64, made: Made) -> Result<u64, Error> {
         if self.killed.contains(&by.task) {
             return Err(Error::Killed);
         }
@@ -159,6 +185,8 @@ impl Table {
             parent: by.task,
             user: by.user,
             group,
+            made,
+            after: self.latest.max(by.task),
             doomed: false,
             left: false,
         });
@@ -194,7 +222,21 @@ impl Table {
     /// Whoever was to start it has ended in the middle, and left it, or not: what is to be looked for, and given up then.
     pub fn stray(&self, ticket: u64) -> Option<Stray> {
         let one = self.starts.iter().find(|one| one.ticket == ticket && !one.left)?;
-        Some(Stray { ticket, parent: one.parent, group: one.group, doomed: one.doomed })
+        Some(one.stray())
+    }
+
+    /// Whether a task can be what was being started: nobody has told of it.
+    pub fn is_left_by(&self, stray: &Stray, task: u64, made: Made) -> bool {
+        task > stray.after && made == stray.made && self.all.get(task).is_none()
+    }
+
+    /// It is: its parent's, in its group. If that was ended since, so is this one.
+    pub fn take_in(&mut self, stray: &Stray, task: u64) {
+        let Made { name, user, .. } = stray.made;
+        self.adopt_in(stray.group, task, stray.parent, user, name);
+        if stray.doomed || self.is_doomed(stray.ticket) {
+            self.doom(task);
+        }
     }
 
     /// It was started, and may have ended already. Value: whether it is to be ended, as its group was. `Dead`: whoever has started it has ended.
@@ -280,7 +322,7 @@ impl Table {
         self.killed.remove(&parent);
         for one in self.starts.iter_mut().filter(|one| one.parent == parent && !one.left) {
             one.left = true;
-            self.strays.push(Stray { ticket: one.ticket, parent, group: one.group, doomed: one.doomed });
+            self.strays.push(one.stray());
         }
         let ended = self.all.of_parent(parent).filter(|one| one.over != 0);
         let ended: Vec<u64> = ended.map(|one| one.task).collect();

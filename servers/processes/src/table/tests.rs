@@ -6,12 +6,14 @@ const SHELL: By = By { task: 10, user: 1 };
 const OTHER: By = By { task: 11, user: 2 };
 const SYSTEM: By = By { task: 1, user: USER_SYSTEM };
 
+const MADE: Made = Made { name: [b'x'; NAME_LEN], user: 1, payer: 10 };
+
 fn name() -> [u8; NAME_LEN] {
     [b'x'; NAME_LEN]
 }
 
 fn start(table: &mut Table, by: By, group: u64, task: u64) -> Result<u64, Error> {
-    let ticket = table.begin(by, group)?;
+    let ticket = table.begin(by, group, MADE)?;
     assert_eq!(table.enter(ticket, task, by.user, name()), Ok(false));
     Ok(task)
 }
@@ -75,8 +77,8 @@ fn a_group_is_inherited_made_and_joined() {
     start(&mut table, child, group::SAME, 21).unwrap();
     start(&mut table, child, group::NEW, 22).unwrap();
     assert_eq!((group_of(&table, 21), group_of(&table, 22)), (20, 22));
-    assert_eq!(table.begin(SHELL, 99), Err(Error::NotFound));
-    assert_eq!(table.begin(OTHER, 20), Err(Error::Denied));
+    assert_eq!(table.begin(SHELL, 99, MADE), Err(Error::NotFound));
+    assert_eq!(table.begin(OTHER, 20, MADE), Err(Error::Denied));
     assert_eq!(table.join(child, 22, 20), Ok(20));
     assert_eq!(table.join(child, 20, group::NEW), Ok(20));
     assert_eq!(table.join(child, 21, group::NEW), Ok(21));
@@ -92,15 +94,15 @@ fn a_group_ends_with_those_that_are_being_started_in_it() {
     start(&mut table, SHELL, group::NEW, 20).unwrap();
     start(&mut table, SHELL, 20, 21).unwrap();
     let member = By { task: 20, user: 1 };
-    let ticket = table.begin(member, group::SAME).unwrap();
+    let ticket = table.begin(member, group::SAME, MADE).unwrap();
     assert_eq!(table.end_group(OTHER, 20), Err(Error::Denied));
     assert_eq!(table.end_group(SHELL, 99), Err(Error::NotFound));
     assert_eq!(table.end_group(member, 20), Ok(Vec::from([21, 20])), "whoever asks goes last");
-    assert_eq!(table.begin(member, group::NEW), Err(Error::Killed), "the dying start nobody");
+    assert_eq!(table.begin(member, group::NEW, MADE), Err(Error::Killed), "the dying start nobody");
     assert_eq!(table.enter(ticket, 23, 1, name()), Ok(true));
     assert_eq!((table.take_doomed(), table.take_doomed()), (Vec::from([23]), Vec::new()));
-    assert_eq!(table.begin(By { task: 23, user: 1 }, group::SAME), Err(Error::Killed));
-    assert_eq!(table.begin(SHELL, 20).map(drop), Ok(()), "others do, while there is anybody");
+    assert_eq!(table.begin(By { task: 23, user: 1 }, group::SAME, MADE), Err(Error::Killed));
+    assert_eq!(table.begin(SHELL, 20, MADE).map(drop), Ok(()), "others do, while there is anybody");
 }
 
 /// Nobody runs in the group any more, and somebody's is being started there: it is not another user's to end.
@@ -108,7 +110,7 @@ fn a_group_ends_with_those_that_are_being_started_in_it() {
 fn a_start_is_ended_by_its_user_only() {
     let mut table = Table::new();
     start(&mut table, SHELL, group::NEW, 20).unwrap();
-    let ticket = table.begin(SHELL, 20).unwrap();
+    let ticket = table.begin(SHELL, 20, MADE).unwrap();
     table.end(20, Exit::default(), |_| true);
     assert_eq!(table.end_group(OTHER, 20), Err(Error::Denied));
     assert!(!table.is_doomed(ticket));
@@ -154,7 +156,7 @@ fn who_is_started_by_one_that_ends_is_nobodys() {
     let parent = By { task: 20, user: 1 };
     start(&mut table, parent, group::SAME, 21).unwrap();
     start(&mut table, parent, group::SAME, 22).unwrap();
-    let ticket = table.begin(parent, group::SAME).unwrap();
+    let ticket = table.begin(parent, group::SAME, MADE).unwrap();
     table.over(&ended(22, 20), all_live);
     table.over(&ended(20, 10), all_live);
     assert_eq!(table.get(21).map(|one| (one.parent, one.group)), Some((20, 20)), "an orphan, in its group");
@@ -187,22 +189,52 @@ fn what_nobody_has_told_of() {
 #[test]
 fn what_the_loader_has_left_is_looked_for() {
     let mut table = Table::new();
-    let ticket = table.begin(SHELL, group::NEW).unwrap();
-    assert_eq!(table.stray(ticket), Some(Stray { ticket, parent: 10, group: group::NEW, doomed: false }));
-    assert!(table.adopt_in(group::NEW, 20, 10, 1, name()) && !table.adopt_in(group::NEW, 20, 10, 1, name()));
+    let ticket = table.begin(SHELL, group::NEW, MADE).unwrap();
+    let stray = table.stray(ticket).unwrap();
+    let others = [Made { payer: 0, ..MADE }, Made { user: 2, ..MADE }, Made { name: [b'y'; NAME_LEN], ..MADE }];
+    assert!(!others.iter().any(|made| table.is_left_by(&stray, 20, *made)), "of another start");
+    assert!(!table.is_left_by(&stray, 10, MADE), "it was there before");
+    assert!(table.is_left_by(&stray, 20, MADE));
+    table.take_in(&stray, 20);
+    assert!(!table.is_left_by(&stray, 20, MADE), "nobody's else");
+    assert_eq!((table.get(20).map(|one| (one.parent, one.group)), table.take_doomed().len()), (Some((10, 20)), 0));
     table.cancel(ticket);
     assert_eq!((table.stray(ticket), table.awaited(SHELL, whom::CHILD)), (None, Ok(Found::Running)));
     // Whose parent has ended is looked for by who hears of that.
-    let ticket = table.begin(SHELL, group::SAME).unwrap();
+    let ticket = table.begin(SHELL, group::SAME, MADE).unwrap();
     table.over(&ended(10, 1), all_live);
     assert_eq!((table.stray(ticket), table.take_strays().len()), (None, 1));
+}
+
+/// Of what the system has started for itself nobody else hears, so that its end would stay with the kernel.
+#[test]
+fn what_the_loader_has_left_of_the_systems() {
+    let mut table = Table::new();
+    let made = Made { user: USER_SYSTEM, payer: 0, ..MADE };
+    let ticket = table.begin(SYSTEM, group::NEW, made).unwrap();
+    assert!(!table.over(&ended(20, 0), all_live));
+    let stray = table.stray(ticket).unwrap();
+    assert!(table.is_left_by(&stray, 20, made));
+    table.take_in(&stray, 20);
+    assert!(table.over(&ended(20, 0), all_live));
+}
+
+#[test]
+fn what_is_left_of_a_group_that_has_ended_ends() {
+    let mut table = Table::new();
+    start(&mut table, SHELL, group::NEW, 20).unwrap();
+    let ticket = table.begin(SHELL, 20, MADE).unwrap();
+    let stray = table.stray(ticket).unwrap();
+    table.end_group(SHELL, 20).unwrap();
+    table.take_in(&stray, 21);
+    assert_eq!((group_of(&table, 21), table.take_doomed()), (20, Vec::from([21])));
 }
 
 #[test]
 fn an_end_before_its_start_is_known() {
     let mut table = Table::new();
     start(&mut table, SHELL, group::NEW, 20).unwrap();
-    let ticket = table.begin(By { task: 20, user: 1 }, group::SAME).unwrap();
+    let ticket = table.begin(By { task: 20, user: 1 }, group::SAME, MADE).unwrap();
     table.over(&ended(30, 20), all_live);
     assert!(table.is_starting(20) && !table.is_starting(10));
     assert_eq!(table.enter(ticket, 30, 1, name()), Ok(false));
@@ -328,8 +360,8 @@ fn what_is_not_needed_goes_first() {
 #[test]
 fn starts_that_nobody_ends_do_not_gather() {
     let mut table = Table::new();
-    let other = table.begin(OTHER, group::NEW).unwrap();
-    let all: Vec<u64> = (0..10 * STARTS_MAX).map(|_| table.begin(SHELL, group::NEW).unwrap()).collect();
+    let other = table.begin(OTHER, group::NEW, MADE).unwrap();
+    let all: Vec<u64> = (0..10 * STARTS_MAX).map(|_| table.begin(SHELL, group::NEW, MADE).unwrap()).collect();
     assert_eq!(table.starts.len(), STARTS_MAX + 1);
     let (first, last) = (all[0], all[all.len() - 1]);
     assert_eq!(table.enter(first, 20, SHELL.user, name()), Err(Error::Dead), "the oldest made room");
