@@ -7,13 +7,15 @@ use musubi::abi::rights::principal;
 use musubi::abi::task::{USER_PERSON, USER_SYSTEM};
 use musubi::interfaces::devices::{Devices, RECORD, ask};
 use musubi::rt::section::Ports;
-use musubi::rt::{Mutex, interrupt, section, task, trace};
+use musubi::rt::{Mutex, info, interrupt, section, task, trace};
 use musubi::{AclEntry, Caller, Error, Rights};
 use zerocopy::IntoBytes;
 
 pub struct DeviceTable {
     /// A device, and the text that has it.
     devices: Mutex<Vec<(DeviceRecord, u64)>>,
+    /// The section of the keyboard's controller, known without that lock: whoever asks for a call to its ports may be ended in here.
+    keyboard: Option<u64>,
 }
 
 impl DeviceTable {
@@ -27,7 +29,8 @@ impl DeviceTable {
         for device in &manifest.devices {
             let _ = section::grant(device.section, &own);
         }
-        DeviceTable { devices: Mutex::new(manifest.devices.iter().map(|d| (*d, 0)).collect()) }
+        let keyboard = manifest.devices.iter().find(|d| d.kind == device::PS2).map(|d| d.section);
+        DeviceTable { devices: Mutex::new(manifest.devices.iter().map(|d| (*d, 0)).collect()), keyboard }
     }
 
     fn give(&self, text: u64, kind: u64, index: u64) -> Result<DeviceRecord, Error> {
@@ -39,21 +42,32 @@ impl DeviceTable {
         }
         let rights = (Rights::READ | Rights::WRITE).bits();
         let entry = AclEntry { principal: principal::ANY, rights, id: 0, text };
-        section::grant(device.section, &entry)?;
+        let_text(device.section, &entry)?;
         *owner = text;
         Ok(*device)
     }
 
     /// One of a driver's calls, whoever has the keyboard's controller.
     fn at_ports(&self, what: u64) -> Result<(), Error> {
-        let record = self.devices.lock().iter().find(|d| d.0.kind == device::PS2).map(|d| d.0);
-        let ports = Ports(record.ok_or(Error::NotFound)?.section);
+        let ports = Ports(self.keyboard.ok_or(Error::NotFound)?);
         match what {
             ask::PORT_READ => ports.read(STATE, 1).map(drop),
             ask::PORT_WRITE => ports.write(NOTHING, 1, 0),
             _ => ports.write_bytes(NOTHING, &BYTES),
         }
     }
+}
+
+/// Gives a text a right. The kernel takes that out with the text, if it was there then; who has sent a message may have ended before it is served.
+fn let_text(base: u64, entry: &AclEntry) -> Result<(), Error> {
+    let owner = || section::owner(entry.text).map_err(|_| Error::Dead);
+    let before = owner()?;
+    section::grant(base, entry)?;
+    if owner() != Ok(before) {
+        let _ = section::grant(base, &AclEntry { rights: Rights::empty().bits(), ..*entry });
+        return Err(Error::Dead);
+    }
+    Ok(())
 }
 
 /// Of the controller's ports: one that nothing answers at, and the state.
@@ -103,14 +117,20 @@ impl Devices for DeviceTable {
             return Ok(());
         }
         let mut base = 0;
-        for processor in 0..task::processors().count() as u64 {
+        for processor in 0..info::all()?.processors().count() as u64 {
             base = trace::switch(processor, what == ask::ON)?;
         }
         if base != 0 && what != ask::PAUSE {
-            let rights = if what == ask::OFF { Rights::empty() } else { Rights::READ };
-            let entry =
-                AclEntry { principal: principal::USER, rights: rights.bits(), id: caller.user, text: caller.text };
-            section::grant(base, &entry)?;
+            let entry = |rights: Rights| AclEntry {
+                principal: principal::USER,
+                rights: rights.bits(),
+                id: caller.user,
+                text: caller.text,
+            };
+            match what {
+                ask::ON => let_text(base, &entry(Rights::READ))?,
+                _ => section::grant(base, &entry(Rights::empty()))?,
+            }
         }
         Ok(())
     }
