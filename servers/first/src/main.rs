@@ -16,6 +16,7 @@ use instance::manifest::Manifest;
 use instance::placement;
 use musubi::Start;
 use musubi::abi::task::USER_SYSTEM;
+use musubi::ended::{describe, section_name, status};
 use musubi::interfaces::devices::devices_serve_by;
 use musubi::interfaces::first::first_serve_by;
 use musubi::interfaces::pack::pack_serve_by;
@@ -38,7 +39,7 @@ const SCHEDULER: &[u8] = b"etc/scheduler";
 
 fn run(start: &Start) -> i32 {
     match begin(start) {
-        Ok(()) => thread::park(),
+        Ok(init) => outlive(init),
         Err(why) => {
             task::log(&format!("first: {why}\n"));
             1
@@ -46,7 +47,22 @@ fn run(start: &Start) -> i32 {
     }
 }
 
-fn begin(start: &Start) -> Result<(), String> {
+/// Without init no server is restarted, and nobody switches the machine off: then it ends, and says so.
+fn outlive(init: u64) -> ! {
+    match task::wait(init, u64::MAX) {
+        Ok(exit) => {
+            // First without any memory, which may be what was missing.
+            task::log("first: init has ended, and the machine with it\n");
+            task::log(&format!("first: init: {} (status {})\n", describe(&exit, section_name), status(&exit)));
+            let _ = task::power_off(1);
+        }
+        Err(error) => task::log(&format!("first: init: {error}\n")),
+    }
+    thread::park()
+}
+
+/// Value: init's task.
+fn begin(start: &Start) -> Result<u64, String> {
     let text = |what: &'static str| move |e: rt::Error| format!("{what}: {e}");
     let bytes = start.manifest().ok_or("there is no boot manifest")?;
     let manifest = MANIFEST.get_or_try(|| Manifest::read(bytes).ok_or("the boot manifest is damaged"))?;
@@ -70,7 +86,7 @@ fn begin(start: &Start) -> Result<(), String> {
     if let Some(name) = manifest.find(SCHEDULER).and_then(|member| member.bytes()) {
         init.env.push([b"SCHED=", name.trim_ascii()].concat());
     }
-    service.start(&init).map(drop).map_err(|refusal| match refusal.reason.as_str() {
+    service.start(&init).map_err(|refusal| match refusal.reason.as_str() {
         "" => format!("bin/init: {}", refusal.error),
         reason => format!("bin/init: {reason}"),
     })
