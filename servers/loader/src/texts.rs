@@ -8,9 +8,33 @@ use musubi::rt::{Condition, Mutex};
 
 #[derive(Default)]
 struct State {
-    /// By number of their files; an error until the first one who waits for it has heard it.
-    known: BTreeMap<usize, Result<u64, Error>>,
+    /// By number of their files, and which answer it was. An error is for those who have waited for it, and none before.
+    known: BTreeMap<usize, (u64, Result<u64, Error>)>,
     wanted: Vec<usize>,
+    /// Answers so far.
+    answers: u64,
+}
+
+impl State {
+    /// What is known for one who has come after so many answers; otherwise it is wanted from now on.
+    fn look(&mut self, number: usize, after: u64) -> Option<Result<u64, Error>> {
+        match self.known.get(&number) {
+            Some((answer, known)) if known.is_ok() || *answer > after => return Some(*known),
+            // Somebody else's, and perhaps of long ago.
+            Some(_) => _ = self.known.remove(&number),
+            None => {}
+        }
+        if !self.wanted.contains(&number) {
+            self.wanted.push(number);
+        }
+        None
+    }
+
+    fn comes(&mut self, number: usize, answer: Result<u64, Error>) {
+        self.wanted.retain(|one| *one != number);
+        self.answers += 1;
+        self.known.insert(number, (self.answers, answer));
+    }
 }
 
 #[derive(Default)]
@@ -27,19 +51,12 @@ impl Texts {
     /// What the first task answers; `Killed`.
     pub fn of(&self, number: usize) -> Result<u64, Error> {
         let mut state = self.state.lock();
+        let after = state.answers;
         loop {
-            match state.known.get(&number).copied() {
-                Some(Ok(text)) => return Ok(text),
-                Some(Err(error)) => {
-                    state.known.remove(&number);
-                    return Err(error);
-                }
-                None if state.wanted.contains(&number) => {}
-                None => {
-                    state.wanted.push(number);
-                    self.asked.notify_one();
-                }
+            if let Some(known) = state.look(number, after) {
+                return known;
             }
+            self.asked.notify_one();
             self.told.wait(&mut state, u64::MAX)?;
         }
     }
@@ -63,10 +80,7 @@ impl Texts {
     }
 
     fn comes(&self, number: usize, answer: Result<u64, Error>) {
-        let mut state = self.state.lock();
-        state.wanted.retain(|one| *one != number);
-        state.known.insert(number, answer);
-        drop(state);
+        self.state.lock().comes(number, answer);
         self.told.notify_all();
     }
 }
@@ -76,12 +90,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_known_and_an_error_is_told_once() {
-        let texts = Texts::default();
-        texts.comes(3, Ok(7));
-        texts.comes(4, Err(Error::NoMemory));
-        assert_eq!([texts.of(3), texts.of(3), texts.of(4)], [Ok(7), Ok(7), Err(Error::NoMemory)]);
-        let state = texts.state.lock();
-        assert_eq!((state.known.len(), state.wanted.len()), (1, 0));
+    fn what_was_told_is_known_and_an_error_is_for_who_has_waited() {
+        let mut state = State::default();
+        assert_eq!([state.look(3, 0), state.look(4, 0), state.look(4, 0)], [None; 3]);
+        assert_eq!(state.wanted, [3, 4]);
+        state.comes(3, Ok(7));
+        state.comes(4, Err(Error::NoMemory));
+        assert_eq!([state.look(3, 0), state.look(3, 2)], [Some(Ok(7)); 2]);
+        // Two have waited, and a third one comes later.
+        assert_eq!([state.look(4, 0), state.look(4, 1)], [Some(Err(Error::NoMemory)); 2]);
+        assert_eq!((state.look(4, 2), state.wanted.clone()), (None, Vec::from([4])));
+        state.comes(4, Ok(8));
+        assert_eq!((state.look(4, 2), state.wanted.len()), (Some(Ok(8)), 0));
     }
 }
