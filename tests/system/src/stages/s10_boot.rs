@@ -92,6 +92,7 @@ pub fn cases() -> Vec<Case> {
         function("the_log_has_all_that_is_written", the_log_has_all),
         function("clocks_agree_on_a_busy_host", clocks_agree),
         several("panic", &["panic_is_status_125", "panic_shows_the_console"], panic),
+        function("the_end_of_init_is_the_machines", init_ends),
     ]
 }
 
@@ -252,4 +253,15 @@ fn panic(lab: &Lab, options: &Options, _: &[&str]) -> Result<Vec<Found>, Failure
         ("panic_is_status_125", is(finished.outcome.status() == 125 && finished.out.is_empty())),
         ("panic_shows_the_console", is(finished.console.contains("panic") && finished.console.contains("0xffff"))),
     ])
+}
+
+/// Init's place has a program that ends by itself.
+fn init_ends(lab: &Lab, options: &Options) -> Result<(), Failure> {
+    let folder = lab.folder(&[File::Ours { program: "hello", guest: "bin/init" }])?;
+    let finished = lab.exec(options, &folder, &[b"echo up".to_vec()], seconds(60))?;
+    let is_told = finished.console.contains("first: init has ended") && !finished.console.contains("panic");
+    if finished.outcome.status() == 125 && finished.out.is_empty() && is_told {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{:?}\n{}", finished.outcome, finished.tail(60))))
 }
