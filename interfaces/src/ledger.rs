@@ -7,6 +7,8 @@ use rt::{Caller, Error};
 
 /// The environment variable.
 pub const VARIABLE: &str = "LEDGER";
+/// Another one: which of the servers that have stood there this is. What one writes after its end, on a thread that has called it, is `Dead`.
+pub const NUMBER: &str = "LEDGER_NUMBER";
 
 /// Longest record, and longest key, in bytes. A key has no NUL in it.
 pub const RECORD_MAX: usize = 256;
@@ -16,13 +18,13 @@ pub const ENTRY_MAX: usize = KEY_MAX + 1 + RECORD_MAX;
 
 #[interface]
 pub trait Ledger {
-    /// Keeps a record, in the place of what was kept by this key.
+    /// The server of this number keeps a record, in the place of what was kept by this key.
     #[repeat]
-    fn keep(&self, caller: &Caller, key: &str, record: &[u8]) -> Result<(), Error>;
+    fn keep(&self, caller: &Caller, server: u64, key: &str, record: &[u8]) -> Result<(), Error>;
     /// What was kept by this key is not needed any more.
     #[repeat]
     #[when_short]
-    fn forget(&self, caller: &Caller, key: &str) -> Result<(), Error>;
+    fn forget(&self, caller: &Caller, server: u64, key: &str) -> Result<(), Error>;
     /// Writes the first key behind `after` (by its bytes), a NUL, and the record. Value: their length. `NotFound` at the end.
     #[repeat]
     #[when_short]

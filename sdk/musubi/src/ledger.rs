@@ -2,12 +2,16 @@
 
 use crate::servers::number;
 use alloc::string::String;
-use interfaces::ledger::{ENTRY_MAX, LedgerClient, VARIABLE};
+use interfaces::ledger::{ENTRY_MAX, LedgerClient, NUMBER, VARIABLE};
 use rt::Error;
 
 /// This server's ledger.
 #[derive(Debug)]
-pub struct Ledger(LedgerClient);
+pub struct Ledger {
+    client: LedgerClient,
+    /// Which server this is.
+    server: u64,
+}
 
 impl Ledger {
     /// The one in the environment.
@@ -16,15 +20,17 @@ impl Ledger {
     /// `NotFound`: there is none, for nobody restarts this program, or not with what it knew.
     pub fn of_this_server() -> Result<Ledger, Error> {
         let gate = number(VARIABLE).ok_or(Error::NotFound)?;
-        LedgerClient::bind_with_args(gate, 4096).map(Ledger)
+        let server = number(NUMBER).ok_or(Error::NotFound)?;
+        LedgerClient::bind_with_args(gate, 4096).map(|client| Ledger { client, server })
     }
 
     /// Keeps a record, in the place of what was kept by this key.
     ///
     /// # Errors
-    /// `TooBig`: longer than `interfaces::ledger` says; `Quota`: too many records.
+    /// `TooBig`: longer than `interfaces::ledger` says; `Quota`: too many records; `Dead`: this server has
+    /// ended, and the next one writes there.
     pub fn keep(&self, key: &str, record: &[u8]) -> Result<(), Error> {
-        self.0.keep(key, record)
+        self.client.keep(self.server, key, record)
     }
 
     /// What was kept by this key is not needed any more.
@@ -32,7 +38,7 @@ impl Ledger {
     /// # Errors
     /// What a call can end with.
     pub fn forget(&self, key: &str) -> Result<(), Error> {
-        self.0.forget(key)
+        self.client.forget(self.server, key)
     }
 
     /// Shows every key and its record, in the order of the keys.
@@ -42,7 +48,7 @@ impl Ledger {
     pub fn each(&self, mut show: impl FnMut(&str, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let (mut entry, mut after) = ([0; ENTRY_MAX], String::new());
         loop {
-            let len = match self.0.next(&after, &mut entry) {
+            let len = match self.client.next(&after, &mut entry) {
                 Err(Error::NotFound) => return Ok(()),
                 len => len? as usize,
             };

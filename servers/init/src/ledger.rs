@@ -13,9 +13,17 @@ use musubi::{Caller, Error};
 /// Records of one server.
 const MAX: usize = 8192;
 
+/// What the servers of one place have written.
+#[derive(Default)]
+struct Kept {
+    /// The one that stands there.
+    server: u64,
+    records: BTreeMap<String, Vec<u8>>,
+}
+
 pub struct Book {
     /// Of each text that writes here.
-    kept: Mutex<BTreeMap<u64, BTreeMap<String, Vec<u8>>>>,
+    kept: Mutex<BTreeMap<u64, Kept>>,
     /// Of each text that says here when it is ready: the gate and the task of the one that was last.
     ready: Mutex<BTreeMap<u64, (u64, u64)>>,
     changed: Condition,
@@ -29,6 +37,14 @@ impl Book {
     /// Servers with this text have a ledger here.
     pub fn is_for(&self, text: u64) {
         self.kept.lock().entry(text).or_default();
+    }
+
+    /// The next one begins with this text, and what the one before may still say is not heard any more. Value: its number.
+    pub fn begins(&self, text: u64) -> u64 {
+        let mut kept = self.kept.lock();
+        let kept = kept.entry(text).or_default();
+        kept.server += 1;
+        kept.server
     }
 
     /// Servers with this text say here when they are ready.
@@ -46,15 +62,18 @@ impl Book {
         gate(&ready).ok_or(Error::TimedOut)
     }
 
-    fn with<T>(
+    fn with<T>(&self, caller: &Caller, what: impl FnOnce(&mut Kept) -> Result<T, Error>) -> Result<T, Error> {
+        what(self.kept.lock().get_mut(&caller.text).ok_or(Error::Denied)?)
+    }
+
+    /// For the server that stands there: one that has ended may have said this before, or a thread that had called it may still be on its way.
+    fn change(
         &self,
         caller: &Caller,
-        what: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut all = self.kept.lock();
-        let kept = all.get_mut(&caller.text).ok_or(Error::Denied)?;
-        is_there(caller)?;
-        what(kept)
+        server: u64,
+        change: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.with(caller, |kept| if kept.server == server { change(&mut kept.records) } else { Err(Error::Dead) })
     }
 }
 
@@ -78,7 +97,7 @@ impl Ready for Book {
 }
 
 impl Ledger for Book {
-    fn keep(&self, caller: &Caller, key: &str, record: &[u8]) -> Result<(), Error> {
+    fn keep(&self, caller: &Caller, server: u64, key: &str, record: &[u8]) -> Result<(), Error> {
         if key.len() > KEY_MAX || record.len() > RECORD_MAX {
             return Err(Error::TooBig);
         }
@@ -86,7 +105,7 @@ impl Ledger for Book {
             return Err(Error::BadArgument);
         }
         let record = fault::copy_in(record)?;
-        self.with(caller, |kept| {
+        self.change(caller, server, |kept| {
             if kept.len() >= MAX && !kept.contains_key(key) {
                 return Err(Error::Quota);
             }
@@ -95,8 +114,8 @@ impl Ledger for Book {
         })
     }
 
-    fn forget(&self, caller: &Caller, key: &str) -> Result<(), Error> {
-        self.with(caller, |kept| {
+    fn forget(&self, caller: &Caller, server: u64, key: &str) -> Result<(), Error> {
+        self.change(caller, server, |kept| {
             kept.remove(key);
             Ok(())
         })
@@ -104,7 +123,7 @@ impl Ledger for Book {
 
     fn next(&self, caller: &Caller, after: &str, entry: &mut [u8]) -> Result<u64, Error> {
         let found = self.with(caller, |kept| {
-            let next = kept.range::<str, _>((Excluded(after), Unbounded)).next();
+            let next = kept.records.range::<str, _>((Excluded(after), Unbounded)).next();
             let (key, record) = next.ok_or(Error::NotFound)?;
             Ok([key.as_bytes(), &[0], record].concat())
         })?;
@@ -124,15 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn what_one_who_has_ended_has_sent_changes_nothing() {
+    fn what_one_who_has_ended_says_changes_nothing() {
         let book = Book::new();
         book.is_for(7);
-        assert_eq!(book.keep(&server(7, 0), "a", b"1"), Ok(()));
-        assert_eq!(book.keep(&server(7, BY_POST), "a", b"2"), Err(Error::Dead));
-        assert_eq!(book.forget(&server(7, BY_POST), "a"), Err(Error::Dead));
-        assert_eq!([0, BY_POST].map(|flags| book.keep(&server(8, flags), "a", b"3")), [Err(Error::Denied); 2]);
+        let [before, now] = [book.begins(7), book.begins(7)];
+        let server = |text| server(text, 0);
+        assert_eq!(book.keep(&server(7), now, "a", b"1"), Ok(()));
+        assert_eq!(book.keep(&server(7), before, "a", b"2"), Err(Error::Dead));
+        assert_eq!(book.forget(&server(7), before, "a"), Err(Error::Dead));
+        assert_eq!([before, now].map(|one| book.keep(&server(8), one, "a", b"3")), [Err(Error::Denied); 2]);
         let mut entry = [9; 4];
-        assert_eq!((book.next(&server(7, 0), "", &mut entry), entry), (Ok(3), *b"a\x001\x09"));
+        assert_eq!((book.next(&server(7), "", &mut entry), entry), (Ok(3), *b"a\x001\x09"));
     }
 
     #[test]

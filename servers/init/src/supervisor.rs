@@ -370,6 +370,7 @@ impl Tender {
         let mut command = Command::new(self.server.path.as_bytes());
         if self.server.ledger {
             env.push(variable(ledger::VARIABLE, self.gates[1]));
+            env.push(variable(ledger::NUMBER, self.supervisor.book.begins(self.place.text)));
         }
         let directory = &self.supervisor.directory;
         if self.server.name == NAMES || directory.names().is_none() {

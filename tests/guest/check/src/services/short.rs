@@ -30,12 +30,12 @@ const VAIN: usize = 50;
 struct Keeper(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl Ledger for Keeper {
-    fn keep(&self, _: &Caller, key: &str, record: &[u8]) -> Result<(), Error> {
+    fn keep(&self, _: &Caller, _: u64, key: &str, record: &[u8]) -> Result<(), Error> {
         self.0.lock().insert(key.to_owned(), record.to_vec());
         Ok(())
     }
 
-    fn forget(&self, _: &Caller, key: &str) -> Result<(), Error> {
+    fn forget(&self, _: &Caller, _: u64, key: &str) -> Result<(), Error> {
         self.0.lock().remove(key).map(drop).ok_or(Error::NotFound)
     }
 
@@ -75,8 +75,8 @@ pub fn a_server_without_memory_refuses() -> Outcome {
     let by_post = by_gate.by_post(&answers).map_err(doing("by_post"))?;
     let record = [7; RECORD_MAX];
     let keep = |n: usize| match n % 2 {
-        0 => by_gate.keep(&format!("{n:06}"), &record),
-        _ => by_post.keep(&format!("{n:06}"), &record)?.wait(),
+        0 => by_gate.keep(1, &format!("{n:06}"), &record),
+        _ => by_post.keep(1, &format!("{n:06}"), &record)?.wait(),
     };
     let kept = (0..MOST).find_map(|n| keep(n).err().map(|error| (n, error)));
     let Some((kept, error)) = kept else { return Err(format!("{MOST} records found room")) };
@@ -103,7 +103,7 @@ pub fn a_server_without_memory_refuses() -> Outcome {
     same!(found, kept, "what it has");
     // What it gives back it can take again.
     for n in 0..kept / 2 {
-        same!(by_gate.forget(&format!("{n:06}")), Ok(()), "giving back");
+        same!(by_gate.forget(1, &format!("{n:06}")), Ok(()), "giving back");
     }
     for n in 0..kept / 4 {
         same!(keep(n), Ok(()), "room again");

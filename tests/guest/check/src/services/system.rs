@@ -102,11 +102,11 @@ fn what_is_for_the_system_alone(answers: &Answers) -> Outcome {
     let ledger = LedgerClient::bind(gate("ledger")?).map_err(doing("bind"))?;
     let posts = ledger.by_post(answers).map_err(doing("ledger"))?;
     let mut entry = ledger.alloc(64).map_err(doing("room"))?;
-    let by_gate = [ledger.keep("a", b"b"), ledger.forget("a"), ledger.next("", &mut entry).map(drop)];
+    let by_gate = [ledger.keep(1, "a", b"b"), ledger.forget(1, "a"), ledger.next("", &mut entry).map(drop)];
     same!(by_gate, [Err(Error::Denied); 3], "who is no server has no ledger, by the gate");
     let by_post = [
-        posts.keep("a", b"b").and_then(|one| one.wait()),
-        posts.forget("a").and_then(|one| one.wait()),
+        posts.keep(1, "a", b"b").and_then(|one| one.wait()),
+        posts.forget(1, "a").and_then(|one| one.wait()),
         posts.next("", &mut entry).and_then(|one| one.wait()).map(drop),
     ];
     same!(by_post, [Err(Error::Denied); 3], "who is no server has no ledger, by the post");
