@@ -93,6 +93,9 @@ impl Service {
         if user != request.user && !may_run(&info, request.user) {
             return Err(Error::Denied.into());
         }
+        if !may_be_run_as(&info, request.user) {
+            return Err(Refusal { error: Error::Denied, reason: "as the system only its own files are run".into() });
+        }
         match self.manifest.at(info.section) {
             Some(member) => self.start_member(request, member),
             None => self.start_file(request, &info),
@@ -206,6 +209,11 @@ fn may_run(info: &FileInfo, user: u64) -> bool {
     user == USER_SYSTEM || info.mode & wanted == wanted
 }
 
+/// Whether a program may have a user's rights: the system's only one that nobody else can rewrite.
+fn may_be_run_as(info: &FileInfo, user: u64) -> bool {
+    user != USER_SYSTEM || info.owner == USER_SYSTEM
+}
+
 impl Loader for Service {
     fn use_files(&self, caller: &Caller, gate: u64) -> Result<(), Error> {
         if caller.user == USER_SYSTEM { self.find_by(gate) } else { Err(Error::Denied) }
@@ -245,6 +253,8 @@ mod tests {
     fn who_may_run_what() {
         let file = |owner, mode| FileInfo { owner, mode, ..FileInfo::default() };
         assert!(may_run(&file(0, 0o555), 1) && may_run(&file(1, 0o500), 1) && may_run(&file(1, 0), USER_SYSTEM));
+        assert!(may_be_run_as(&file(0, 0o555), USER_SYSTEM) && may_be_run_as(&file(1, 0o755), 1));
+        assert!(!may_be_run_as(&file(1, 0o755), USER_SYSTEM), "who may write it would be the system");
         assert!(!may_run(&file(0, 0o550), 1) && !may_run(&file(1, 0o055), 1) && !may_run(&file(1, 0o444), 1));
     }
 }
