@@ -25,7 +25,7 @@ pub trait First {
     #[repeat]
     fn place(&self, caller: &Caller, path: &[u8], place: &mut [u8; PLACE]) -> Result<(), Error>;
     /// Starts the program of a place (by the base of its text) as an encoded [`Request`](crate::request::Request) says, whatever its path
-    /// is, as a child of the calling thread's task. Value: the task. If it is refused, `reason` holds one line for people, ended by NUL.
+    /// is. It pays for itself, and nobody but who has started it is told of its end. Value: the task. If it is refused, `reason` holds one line for people, ended by NUL.
     /// `Exists` while the one before is there. User 0 only.
     fn spawn_at(&self, caller: &Caller, place: u64, request: &[u8], reason: &mut [u8]) -> Result<u64, Error>;
     /// The calling text may read the boot manifest, and say where texts are executed (`abi::info::layout::Machine::placing`), from now on.
