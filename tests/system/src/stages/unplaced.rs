@@ -23,6 +23,7 @@ const WHY: &[(&str, &[&str], &str)] = &[
             "the_log_has_all",
             "clocks_agree",
             "panic",
+            "the_end_of_init",
         ],
         "about the machine, its memory, its clock and how it starts and ends",
     ),

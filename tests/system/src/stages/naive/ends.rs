@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
         "who_is_called_back_goes_on_below",
         "kernel/src/crossing/borrowed.rs",
         [
-            "        self.borrowed.push(Borrowed { depth, lender, borrower });\n",
+            "        self.borrowed.lent.push(Borrowed { depth, lender, borrower });\n",
             "        let _ = (depth, lender, borrower);\n",
         ],
         ["calls", "callbacks_from_the_callers_stack"],
