@@ -7,6 +7,7 @@ extern crate alloc;
 mod account;
 mod face;
 mod free;
+mod lent;
 mod limit;
 mod lock;
 mod message;

@@ -1,9 +1,11 @@
 //! Messages: what programs write into them, what the kernel adds, and the words that keep them meanwhile.
 
+use crate::account::MESSAGES_MAX;
 #[cfg(doc)]
 use crate::pool::Pool;
 use crate::pool::{By, Received, Woken};
 use crate::receive::{Called, Step};
+use crate::receiver::RECEIVERS_MAX;
 use crate::sync::Ordering;
 use crate::sync::owned::AtomicU64;
 use abi::post::{address, head, number, of_head};
@@ -17,7 +19,7 @@ pub struct Body {
     pub op: u64,
     pub words: [u64; 6],
     /// What is lent with it: bit `i` lends for reading what word `i` points to, with the length in word `i + 1`; bit
-    /// `8 + i` for writing, too. Only with a question.
+    /// `8 + i` for writing, too. Only where an answer is expected.
     pub lend: u16,
 }
 
@@ -70,7 +72,8 @@ impl Sent {
     }
 }
 
-/// A call by message that waits for its answer: the record of the thread that asks, and which of its waits that is.
+/// A call by message that waits for its answer: the record of the thread that asks, and which of its waits that is. Or a message that lends memory, whose
+/// sender goes on: the loan's number, and how often that was one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     pub(crate) asker: u32,
@@ -78,6 +81,10 @@ pub struct Question {
 }
 
 const QUESTION: u64 = 1 << 63;
+/// In the place of an asker: it is a loan. Then how often, what does not go into the ticket, and the number.
+const LOAN: u32 = 1 << 30;
+const NUMBER_BITS: u32 = 20;
+const _: () = assert!(RECEIVERS_MAX <= LOAN && MESSAGES_MAX < 1 << NUMBER_BITS);
 
 impl Question {
     /// As programs see it. They may write anything there: it is the one who holds it that may answer it.
@@ -94,6 +101,37 @@ impl Question {
         }
         Some(Question { asker: (word >> 32) as u32 & !(1 << 31), ticket: word as u32 })
     }
+
+    /// Bits of a loan's turn: none is had again soon, and none is guessed.
+    pub(crate) const TURN_BITS: u32 = 62 - NUMBER_BITS;
+
+    pub(crate) const fn of_loan(number: u32, turn: u64) -> Question {
+        let above = (turn >> 32) as u32 & ((1 << (30 - NUMBER_BITS)) - 1);
+        Question { asker: LOAN | above << NUMBER_BITS | number, ticket: turn as u32 }
+    }
+
+    /// Memory is lent with it, and nobody waits: the answer comes to a post.
+    #[inline]
+    pub const fn is_loan(self) -> bool {
+        self.asker & LOAN != 0
+    }
+
+    /// The number of such, by which there is only one at a time.
+    pub const fn number(self) -> Option<u32> {
+        match self.loan() {
+            Some((number, _)) => Some(number),
+            None => None,
+        }
+    }
+
+    /// Number and turn.
+    pub(crate) const fn loan(self) -> Option<(u32, u64)> {
+        if !self.is_loan() {
+            return None;
+        }
+        let above = self.asker >> NUMBER_BITS & ((1 << (30 - NUMBER_BITS)) - 1);
+        Some((self.asker % (1 << NUMBER_BITS), (above as u64) << 32 | self.ticket as u64))
+    }
 }
 
 /// Where the answer goes.
@@ -104,7 +142,7 @@ pub enum Back {
     Nowhere,
     /// To this post, like any message.
     Post(u32),
-    /// To the one who asks and waits for nothing else.
+    /// To the one who asks and waits for nothing else, or to the post of one who lends.
     Question(Question),
 }
 
@@ -380,6 +418,11 @@ impl Letter {
     pub(crate) fn count_up(&self) {
         let count = &self.registers[WORDS];
         set(count, get(count).saturating_add(1));
+    }
+
+    /// It is what has come of this loan: where an answer would go stands which.
+    pub(crate) fn is_of(&self, loan: Question) {
+        set(&self.registers[BACK], loan.word());
     }
 
     pub(crate) fn forget_count(&self) {

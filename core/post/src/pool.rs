@@ -3,6 +3,7 @@
 use crate::account::{Accounts, MESSAGES_MAX};
 use crate::face::Face;
 use crate::free::Chain;
+use crate::lent::Loans;
 use crate::lock::{Lock, OPEN};
 use crate::message::{Letter, Message, Question, Sender};
 use crate::part::{Kind, Reserve, Users, Whose};
@@ -111,9 +112,9 @@ impl By for Caller {
     }
 }
 
-/// The wait of this thread is over.
+/// The wait of this thread is over, or a loan is ([`Woken::is_loan`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it sleeps until it is woken"]
+#[must_use = "it sleeps until it is woken, or lends for ever"]
 pub struct Woken {
     pub receiver: u32,
     pub thread: u64,
@@ -179,6 +180,7 @@ pub struct Pool {
     /// No record above this one was ever used.
     most_receivers: AtomicU32,
     pub(crate) slots: Slots,
+    pub(crate) loans: Loans,
     pub(crate) accounts: Accounts,
     /// Posts in use, and where the next search begins.
     used: AtomicU32,
@@ -219,6 +221,7 @@ impl Pool {
             free_receivers,
             most_receivers: AtomicU32::new(0),
             slots: Slots::new(messages, processors),
+            loans: Loans::new(messages),
             accounts: Accounts::new(accounts, Users::new(parts, messages)),
             used: AtomicU32::new(0),
             cursor: AtomicU32::new(KNOWN_MAX),
@@ -279,7 +282,7 @@ impl Pool {
     }
 
     /// Gives a post back (K1-21, 22): with `force`, whoever waits there or has asked there hears `NotFound`, however many they are, in
-    /// stretches.
+    /// stretches. What was lent until an answer comes there is not any more.
     ///
     /// # Errors
     /// `NotFound`: nobody has it; `Busy`: without `force`, and it holds messages or receivers.
@@ -309,6 +312,7 @@ impl Pool {
             }
             self.rest_after(n);
         }
+        self.end_loans_back(number, wake);
         self.users().give(post.end(), Kind::Posts);
         self.used.fetch_sub(1, Ordering::Relaxed);
     }
@@ -397,24 +401,25 @@ impl Pool {
         })
     }
 
-    /// All records that were ever used.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Receiver)> {
-        (1..=self.most_receivers.load(Ordering::SeqCst)).map(|number| (number, self.receiver(number)))
+    /// All records that were ever used, in stretches.
+    pub(crate) fn records_in_stretches(&self) -> impl Iterator<Item = (u32, &Receiver)> {
+        self.records_behind(0)
     }
 
-    /// The same in stretches.
-    pub(crate) fn records_in_stretches(&self) -> impl Iterator<Item = (u32, &Receiver)> {
-        self.records().inspect(|(number, _)| self.rest_after(*number))
+    /// The same behind this number.
+    pub(crate) fn records_behind(&self, number: u32) -> impl Iterator<Item = (u32, &Receiver)> {
+        let all = number.saturating_add(1)..=self.most_receivers.load(Ordering::SeqCst);
+        all.inspect(|number| self.rest_after(*number)).map(|number| (number, self.receiver(number)))
     }
 
     /// Whoever waits for this processor is let in after every so many of many.
-    fn rest_after(&self, n: u32) {
+    pub(crate) fn rest_after(&self, n: u32) {
         if n.is_multiple_of(AT_ONCE) {
             (self.rest)();
         }
     }
 
-    /// The thread has ended. It waits for nothing any more, what it has lent is over, and whoever asked it hears `Dead`.
+    /// The thread has ended. It waits for nothing any more, what it has lent is over, and whoever asked it, or lent it something, hears `Dead`.
     pub fn close_receiver(&self, number: u32, mut wake: impl FnMut(Woken)) {
         let receiver = self.receiver(number);
         if let Some(ticket) = receiver.waits()
@@ -423,6 +428,7 @@ impl Pool {
             wake(woken);
             receiver.rest(ticket);
         }
+        self.end_loans_of(number, &mut wake);
         self.holders_gone(|holder| holder.receiver == number, wake);
         receiver.thread.store(0, Ordering::Relaxed);
         self.timer_is_set(number, 0);

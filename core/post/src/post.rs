@@ -362,10 +362,10 @@ impl Pool {
     /// This one answers for the question in a message from now on.
     #[inline(always)]
     pub(crate) fn note_holder(&self, letter: &Letter, holder: Holder) {
-        if let Some(question) = letter.question()
-            && let Some(asker) = self.asked_by(question, letter)
-        {
-            asker.hold(question.ticket, holder);
+        let Some(question) = letter.question() else { return };
+        match self.asked_by(question, letter) {
+            Some(asker) => asker.hold(question.ticket, holder),
+            None => self.hold_loan(question, holder),
         }
     }
 
@@ -423,9 +423,10 @@ impl Pool {
         match left {
             Left::Message(slot) => {
                 let letter = &self.slots.at(slot).letter;
-                let question = letter.question().filter(|question| self.asked_by(*question, letter).is_some());
+                let is_open = |question: &Question| question.is_loan() || self.asked_by(*question, letter).is_some();
+                let question = letter.question().filter(is_open);
                 self.done_with(slot, processor);
-                question.and_then(|question| self.interrupt(question.asker, question.ticket, Error::NotFound))
+                question.and_then(|question| self.end(question, Error::NotFound))
             }
             Left::Receiver(receiver) => {
                 self.receiver(receiver).leave_error(Error::NotFound);

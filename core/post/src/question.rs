@@ -9,7 +9,7 @@ use crate::receiver::{Holder, Receiver};
 use abi::{Error, Rights};
 use acl::Subject;
 
-/// Memory that is lent to whoever holds a question.
+/// Memory that is lent to whoever holds a question, or its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {
     pub question: Question,
@@ -119,13 +119,12 @@ impl Pool {
         Step::Waits(ticket)
     }
 
-    /// Some of those who hold questions are no more: threads that have ended, or texts that they executed. Their askers hear
+    /// Some of those who hold questions or loans are no more: threads that have ended, or texts that they executed. Their askers and lenders hear
     /// `Dead`. To be asked after it is certain that those receive nothing any more. All are looked through, in stretches.
     pub fn holders_gone(&self, is_gone: impl Fn(Holder) -> bool, mut wake: impl FnMut(Woken)) {
-        for (number, asker) in self.records_in_stretches() {
-            let Some(ticket) = asker.waits() else { continue };
-            if asker.held(ticket).is_some_and(&is_gone)
-                && let Some(woken) = self.interrupt(number, ticket, Error::Dead)
+        for question in self.questions(None) {
+            if self.holder_of(question).is_some_and(&is_gone)
+                && let Some(woken) = self.end(question, Error::Dead)
             {
                 wake(woken);
             }
@@ -139,27 +138,25 @@ impl Pool {
         self.holders_gone(|holder| holder == from, wake);
     }
 
-    /// What was lent with the last question of this record that lent anything, and by whom: that which is over, if any of it was used
-    /// ([`Woken::touched`]), as long as nobody has collected the outcome.
-    pub fn lent(&self, receiver: u32) -> (Body, acl::Subject) {
-        self.receiver(receiver).last_lent()
+    /// What was lent with the last question of this record ([`Woken::receiver`]) that lent anything, or with this loan, and by whom: that which is over, if any of
+    /// it was used ([`Woken::touched`]), as long as nobody has collected the outcome or finished it.
+    pub fn lent(&self, receiver: u32) -> (Body, Subject) {
+        self.last_lent(receiver).unwrap_or_else(|| self.receiver(receiver).last_lent())
     }
 
     /// Nobody has any of that any more, and whoever has lent it has not gone on yet.
     pub fn is_taken_back(&self, receiver: u32) {
-        self.receiver(receiver).is_taken_back();
+        if let Some(record) = self.receivers.get(receiver as usize) {
+            record.is_taken_back();
+        }
     }
 
-    /// A question that lends memory at this address to its holder, perhaps: [`Pool::loan`] says so for certain. All are looked through, in
+    /// A question or a loan by which its holder has memory at this address, perhaps: [`Pool::loan`] says so for certain. All are looked through, in
     /// stretches.
     ///
-    /// `after`: it was refused with that one, since whoever asks that may do nothing there himself; those behind it are looked through.
+    /// `after`: it was refused with that one, since whoever asks that may do nothing there himself, or less; those behind it are looked through.
     pub fn lends(&self, holder: Holder, address: u64, after: Option<Question>) -> Option<Question> {
-        let tried = after.map_or(0, |question| question.asker);
-        self.records_in_stretches().filter(|(asker, _)| *asker > tried).find_map(|(asker, record)| {
-            let question = Question { asker, ticket: record.waits()? };
-            self.lent_with(question, holder, address).is_some().then_some(question)
-        })
+        self.questions(after).find(|question| self.lent_with(*question, holder, address).is_some())
     }
 
     /// What is lent at this address with a question that its holder has. To be asked when the access list allows nothing, under the lock under
@@ -167,14 +164,14 @@ impl Pool {
     pub fn loan(&self, question: Question, holder: Holder, address: u64) -> Option<Loan> {
         self.lent_with(question, holder, address)?;
         // First this is known, then it is looked whether the question is still open: whoever ends it looks here afterwards.
-        self.asker(question)?.touch();
+        self.touch(question)?;
         let (range, from) = self.lent_with(question, holder, address)?;
         Some(Loan { question, range, from })
     }
 
     fn lent_with(&self, question: Question, holder: Holder, address: u64) -> Option<(Range, Subject)> {
-        let record = self.asker(question).filter(|record| record.held(question.ticket) == Some(holder))?;
-        let (body, from) = record.lent(question)?;
+        self.holder_of(question).filter(|one| *one == holder)?;
+        let (body, from) = self.lent_by(question)?;
         let covers = |range: &Range| address >= range.address && address - range.address < range.len;
         body.lent().find(covers).map(|range| (range, from))
     }

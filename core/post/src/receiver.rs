@@ -49,12 +49,12 @@ pub struct Holder {
 
 impl Holder {
     #[inline]
-    fn word(self, ticket: u32) -> u64 {
+    pub(crate) fn word(self, ticket: u32) -> u64 {
         u64::from(ticket) << 32 | u64::from(self.receiver) << DOMAINS | u64::from(self.domain % (1 << DOMAINS))
     }
 
     #[inline]
-    fn from_word(word: u64) -> Option<Holder> {
+    pub(crate) fn from_word(word: u64) -> Option<Holder> {
         let (receiver, domain) = (word as u32 >> DOMAINS, word as u32 % (1 << DOMAINS));
         (receiver != 0).then_some(Holder { receiver, domain })
     }

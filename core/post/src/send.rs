@@ -14,7 +14,7 @@ impl Pool {
     /// woken; with `None` the message waits in the post.
     ///
     /// # Errors
-    /// `BadArgument`: memory is lent, which only a question can. `NotFound`: the post is no more. `Changed`: ask for the
+    /// `BadArgument`: memory is lent, for which there is [`Pool::send_lending`]. `NotFound`: the post is no more. `Changed`: ask for the
     /// permit again. `MessageQuota`: the sender has as many messages waiting as it may have. Nothing was sent then.
     pub fn send(&self, to: &Permit, by: &Caller, body: &Body, back: u32) -> Result<Option<Woken>, Error> {
         let mut own = Own::new(body);
@@ -117,7 +117,7 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn queue(
+    pub(crate) fn queue(
         &self,
         queues: &Queues,
         (to, by): (u32, impl By),

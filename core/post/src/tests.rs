@@ -6,6 +6,7 @@ mod deaths;
 mod depths;
 pub(crate) mod each;
 mod known;
+mod lent;
 mod limit;
 mod lock;
 mod machine;

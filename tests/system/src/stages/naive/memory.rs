@@ -100,8 +100,8 @@ pub const RULES: &[Rule] = &[
         "what_a_thread_is_lent_is_no_other_threads",
         "core/post/src/question.rs",
         [
-            "record.held(question.ticket) == Some(holder))",
-            "record.held(question.ticket).is_some_and(|held| held.domain == holder.domain))",
+            "self.holder_of(question).filter(|one| *one == holder)?;",
+            "self.holder_of(question).filter(|one| one.domain == holder.domain)?;",
         ],
         ["posts", "calls_reach_nothing_on_other_threads"],
     ),
@@ -110,8 +110,8 @@ pub const RULES: &[Rule] = &[
         "what_was_touched_is_taken_back",
         "core/post/src/question.rs",
         [
-            "        self.asker(question)?.touch();",
-            "        if false {\n            self.asker(question)?.touch();\n        }",
+            "        self.touch(question)?;",
+            "        if false {\n            self.touch(question)?;\n        }",
         ],
         ["posts", "nothing_is_lent_after_the_answer"],
     ),
