@@ -4,6 +4,10 @@
 //! One that is received comes out in the same six, and besides: `rdx` head, `rdi` where its answer goes, `rbx` the sender's
 //! thread, `rbp` its text and (in the low bits) its node, `rsi` its user, `r15` its task. All that a caller keeps over `post_receive`,
 //! `post_call` and `post_answer` is `rsp`: vector registers are lost, and the control words have their defaults.
+//!
+//! Where an answer goes is a post's address, or a [`QUESTION`] that is answered with `post_answer`. Of a message that `post_send` has lent memory with
+//! it is the [`LOAN`], and of the message that says how that has ended, too: the answer, or one from thread 0 with the operation of what was sent,
+//! whose first word is an error: `Dead`, `TimedOut`, `NotFound` (the post where it lay was freed).
 
 use crate::layout::{GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -20,6 +24,11 @@ pub const ANY: u64 = u64::MAX;
 pub const SEVERAL_MAX: u64 = 8;
 /// Messages that one call sends at most.
 pub const MANY_MAX: u64 = 64;
+
+/// Of a word that says where an answer goes: it is to be answered with `post_answer`.
+pub const QUESTION: u64 = 1 << 63;
+/// And of such: nobody waits for that, and with it ends what was lent.
+pub const LOAN: u64 = 1 << 62;
 
 /// Where a node's posts lie.
 pub const fn base(node: u64) -> u64 {

@@ -172,7 +172,8 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
 
         Call::PostGet { number } => post::get(d, number),
         Call::PostFree { post, force } => post::free(d, post, force),
-        Call::PostSend { post, back } => post::send(thread, d, post, back),
+        Call::PostCancel { loan } => post::cancel(thread, d, loan),
+        Call::PostSend { post, back, limit } => post::send(thread, d, post, back, limit),
         Call::PostSendMany { post, address, count, same } => post::send_many(thread, d, post, address, count, same),
 
         Call::FaultEntry { entry, wants } => fault::set_entry(d, entry, wants),

@@ -29,6 +29,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 
 mod doze;
+mod ends;
 mod had;
 pub mod limit;
 pub mod loan;
@@ -37,7 +38,9 @@ mod purse;
 pub mod put_by;
 pub mod short;
 
+pub use ends::{domain_gone, fell_out, given, sits, text_ended, thread_ended};
 pub use had::{deleted, free, get};
+pub use loan::cancel;
 pub use purse::Purse;
 use purse::{account, whose};
 
@@ -82,6 +85,7 @@ pub fn set_up() {
     let pages = COUNTS.call_once(|| pages.collect());
     let shown = |post: u32| -> &'static Shown { &pages[post as usize / COUNTS_EACH].0.as_chunks().0[post as usize % COUNTS_EACH] };
     POOL.call_once(|| Pool::showing(config, shown));
+    loan::set_up(count);
 }
 
 /// The post at this address.
@@ -110,44 +114,6 @@ fn may_receive(post: u32, who: &Subject) -> Result<(), Error> {
 fn domain_of(holder: Holder) -> Option<Arc<Domain>> {
     let thread = machine().threads.find(pool().thread_of(holder.receiver))?;
     thread.inner.lock().domains.get(holder.domain as usize).cloned().flatten()
-}
-
-/// Whoever asked a thread while that executed this text hears of its end. The text is dead already: who is found to hold a question
-/// only afterwards falls out of it next ([`fell_out`]).
-pub fn text_ended(text: &Section) {
-    let is_gone = |holder| domain_of(holder).is_none_or(|domain| core::ptr::eq(&*domain.text, text));
-    pool().holders_gone(is_gone, wake);
-}
-
-/// The thread falls out of a text that has ended, whose domain this is: it answers nothing that it has received there.
-pub fn fell_out(thread: &Thread, domain: &Domain) {
-    let receiver = thread.part.record();
-    if receiver != 0 {
-        pool().fell_out(Holder { receiver, domain: domain.number }, wake);
-    }
-}
-
-/// A text has another owner, who pays for what is sent there.
-pub fn given(text: &Section) {
-    pool().forget_text(text.base);
-}
-
-/// A thread has no such domain any more.
-pub fn domain_gone(thread: &Thread, domain: u32) {
-    pool().forget_domain(thread.part.record(), domain);
-}
-
-/// A thread takes a seat.
-pub fn sits(thread: &Thread) {
-    thread.card.set_record(0);
-}
-
-/// A thread has ended.
-pub fn thread_ended(thread: &Thread) {
-    let record = limit::forget(thread);
-    if record != 0 {
-        pool().close_receiver(record, wake);
-    }
 }
 
 /// Does `call` as this caller, with permits for the posts at these addresses; once more if a list changes meanwhile.
@@ -273,8 +239,11 @@ fn body_of(thread: &Thread) -> Body {
 }
 
 /// `post_send`.
-pub fn send(thread: &Arc<Thread>, d: &Domain, post: u64, back: u64) -> Result<u64, Error> {
+pub fn send(thread: &Arc<Thread>, d: &Domain, post: u64, back: u64, limit: u64) -> Result<u64, Error> {
     let body = body_of(thread);
+    if body.lend != 0 {
+        return loan::send(thread, d, (post, back), &body, limit);
+    }
     let back = match back {
         0 => 0,
         back => {
@@ -343,6 +312,9 @@ pub fn call(thread: Saved<'_>, d: &Domain, post: u64, at: u64, timeout: u64) {
 pub fn answer_question(thread: Saved<'_>, d: &Domain, question: u64, at: u64, timeout: u64) {
     let body = body_of(&thread);
     let Some(question) = Question::from_word(question) else { return thread.answer(Err(Error::NotFound)) };
+    if question.is_loan() {
+        return loan::answer(thread, d, question, at, timeout, &body);
+    }
     if at == 0 {
         let woken = with(&thread, d, &[], |by, _| pool().answer(question, by, &body));
         return thread.answer(woken.map(|woken| {
@@ -437,7 +409,7 @@ fn forget_wait(thread: &Thread, ticket: u64) {
     let _ = thread.part.wait.compare_exchange(ticket, 0, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// A wait for a message is over: the thread is ready.
+/// A wait for a message is over: the thread is ready. Or a loan is: whoever has lent that hears of it.
 pub fn wake(woken: Woken) {
     end(woken, false);
 }
@@ -445,7 +417,7 @@ pub fn wake(woken: Woken) {
 /// The same; `here`: it gets this processor, from the thread that has sent it something and waits.
 fn end(woken: Woken, here: bool) {
     loan::end(&woken);
-    let Some(thread) = machine().threads.find(woken.thread) else { return };
+    let Some(thread) = machine().threads.find(woken.thread) else { return loan::finish(woken) };
     if short::is_to_settle(&thread) {
         return;
     }

@@ -219,6 +219,8 @@ impl Pool {
     }
 
     /// Who has received the message of a loan.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn hold_loan(&self, loan: Question, holder: Holder) {
         if let Some((one, turn)) = self.loans.of(loan) {
             one.hold(turn, holder);

@@ -8,7 +8,7 @@ use crate::receive::{Called, Step};
 use crate::receiver::RECEIVERS_MAX;
 use crate::sync::Ordering;
 use crate::sync::owned::AtomicU64;
-use abi::post::{address, head, number, of_head};
+use abi::post::{QUESTION, address, head, number, of_head};
 use abi::{Error, Rights};
 use acl::Subject;
 
@@ -80,9 +80,8 @@ pub struct Question {
     pub(crate) ticket: u32,
 }
 
-const QUESTION: u64 = 1 << 63;
 /// In the place of an asker: it is a loan. Then how often, what does not go into the ticket, and the number.
-const LOAN: u32 = 1 << 30;
+const LOAN: u32 = (abi::post::LOAN >> 32) as u32;
 const NUMBER_BITS: u32 = 20;
 const _: () = assert!(RECEIVERS_MAX <= LOAN && MESSAGES_MAX < 1 << NUMBER_BITS);
 

@@ -13,7 +13,12 @@ use ::sched::Key;
 pub struct Set(usize, Key, u64);
 
 impl Set {
-    fn cancel(&self) {
+    pub fn new(until: u64, what: Timeout) -> Set {
+        let (processor, key) = at(until, what);
+        Set(processor, key, until)
+    }
+
+    pub fn cancel(&self) {
         machine().processors[self.0].timers(|timers| timers.cancel(self.1));
     }
 }
@@ -30,8 +35,7 @@ pub fn arm(thread: &Arc<Thread>) {
 /// wait, for which somebody has set an earlier one: only what is wanted still takes its place.
 fn set(thread: &Arc<Thread>, record: u32, mut until: u64) {
     loop {
-        let (processor, key) = at(until, Timeout::Message(thread.clone(), until));
-        let new = Set(processor, key, until);
+        let new = Set::new(until, Timeout::Message(thread.clone(), until));
         let (unused, wanted) = {
             let mut wait = thread.wait.lock();
             // (The record is another thread's as soon as this one has ended.)

@@ -1,18 +1,133 @@
-//! Memory that is lent with a question: nothing is done about it until its holder touches it (`core/post` has the rules). Then whole
-//! pages are mapped, for that thread in that text only, until the question is over. What it passes to the kernel by its address the kernel
-//! touches in its name (`claim.rs`), and maps nothing.
+//! Memory that is lent with a question, or with a message whose sender goes on: nothing is done about it until its holder touches it (`core/post` has the
+//! rules). Then whole pages are mapped, for that thread in that text only, until the question is over, or the loan. What it passes to the kernel by its
+//! address the kernel touches in its name (`claim.rs`), and maps nothing.
 
-use super::pool;
+use super::limit::Set;
+use super::{WORDS, kept, pool, run, wake, with};
 use crate::domain::Domain;
+use crate::processor::{copied, here};
+use crate::saved::Saved;
+use crate::sched::Timeout;
 use crate::section::{Section, State};
 use crate::thread::Thread;
 use crate::view::{self, Change};
-use abi::Rights;
 use abi::layout::PAGE;
-use ::post::{Holder, Question, Woken};
+use abi::{Error, Rights};
+use ::post::{Body, Caller, Hands, Holder, Question, Step, Woken};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use arch::time;
+use spin::{Mutex, Once};
 
-/// The question with which this thread has what it touches at an address, perhaps ([`rights`]): the next one behind `after`, which was not. Anybody may lend what is not his, so
-/// it is looked on. Call without locks: interrupts are let in.
+/// The timers of loans that have one, by their numbers.
+static LIMITS: Once<Vec<Mutex<Option<Set>>>> = Once::new();
+
+/// As many loans as messages. Boot only.
+pub fn set_up(count: u32) {
+    LIMITS.call_once(|| (0..=count).map(|_| Mutex::default()).collect());
+}
+
+fn limit_of(number: Option<u32>) -> Option<&'static Mutex<Option<Set>>> {
+    LIMITS.get()?.get(number? as usize)
+}
+
+/// `post_send` of a message that lends memory.
+pub fn send(
+    thread: &Arc<Thread>,
+    d: &Domain,
+    (post, back): (u64, u64),
+    body: &Body,
+    limit: u64,
+) -> Result<u64, Error> {
+    if back == 0 {
+        return Err(Error::BadArgument);
+    }
+    let posts = [(post, Rights::CALL), (back, Rights::READ)];
+    let send = |by: &Caller, permits: &[_]| pool().send_lending(&permits[0], &permits[1], by, body);
+    let (loan, woken) = with(thread, d, &posts, send)?;
+    kept();
+    // Once more for the loan.
+    copied(WORDS);
+    if limit != 0
+        && let Some(until) = time::now().checked_add(limit)
+    {
+        lasts_until(loan, until);
+    }
+    woken.into_iter().for_each(wake);
+    Ok(loan.word())
+}
+
+/// A loan ends then. It may be over by now, and its number another one's.
+fn lasts_until(loan: Question, until: u64) {
+    let new = Set::new(until, Timeout::Loan(loan));
+    let Some(limit) = limit_of(loan.number()) else { return new.cancel() };
+    let unused = {
+        let mut limit = limit.lock();
+        // Whoever ends it looks here afterwards.
+        if pool().is_lent(loan) { limit.replace(new) } else { Some(new) }
+    };
+    unused.inspect(Set::cancel);
+}
+
+/// It has no timer any more.
+fn no_limit(over: &Woken) {
+    let set = limit_of(over.loan()).and_then(|limit| limit.lock().take());
+    set.inspect(Set::cancel);
+}
+
+/// Its time is over.
+pub fn rings(loan: Question) {
+    pool().end(loan, Error::TimedOut).into_iter().for_each(wake);
+}
+
+/// `post_answer` of such a message: first nothing is lent any more, then whoever has lent it hears.
+pub fn answer(thread: Saved<'_>, d: &Domain, loan: Question, at: u64, timeout: u64, body: &Body) {
+    let answer = |by: &Caller| -> Result<Option<Woken>, Error> {
+        let over = pool().answer_loan(loan, by, body.lend)?;
+        end(&over);
+        no_limit(&over);
+        kept();
+        Ok(pool().finish_with(over, by, body))
+    };
+    if at == 0 {
+        let woken = with(&thread, d, &[], |by, _| answer(by));
+        return thread.answer(woken.map(|woken| {
+            woken.into_iter().for_each(wake);
+            0
+        }));
+    }
+    let mut answered = false;
+    run(thread, d, Ok([(at, Rights::READ)].into()), timeout, |by, permits, waits, hands| {
+        // If the list changes meanwhile, this is done once more, and the answer was given.
+        if !answered {
+            match answer(by) {
+                Ok(woken) => woken.into_iter().for_each(|woken| hands.wake(woken)),
+                Err(error) => return Step::Refused(error),
+            }
+            answered = true;
+        }
+        pool().receive_with(permits, by, waits, hands)
+    });
+}
+
+/// `post_cancel`.
+pub fn cancel(thread: &Arc<Thread>, d: &Domain, loan: u64) -> Result<u64, Error> {
+    let loan = Question::from_word(loan).ok_or(Error::NotFound)?;
+    with(thread, d, &[], |by, _| pool().cancel(loan, by)).map(wake)?;
+    Ok(0)
+}
+
+/// A loan is over that was not answered, and nobody has any of it ([`end`]): whoever has lent it hears, if he is to.
+#[cold]
+pub fn finish(over: Woken) {
+    if over.is_loan() {
+        no_limit(&over);
+        pool().finish(over, here().index).into_iter().for_each(wake);
+    }
+}
+
+/// The question or the loan with which this thread has what it touches at an address, perhaps ([`rights`]): the next one behind `after`, which
+/// was not. Anybody may lend what is not his, so it is looked on. Call without locks: interrupts are let in.
 pub fn find(thread: &Thread, domain: &Domain, address: u64, after: Option<Question>) -> Option<Question> {
     pool().lends(holder(thread, domain)?, address, after)
 }
@@ -35,8 +150,8 @@ pub fn rights(question: Question, to: (&Thread, &Domain), section: &Section, sta
     }
 }
 
-/// The wait of whoever has lent something is over, by whomever it was ended, himself or others: when this returns nobody has any of it any more
-/// that the list does not give it. Call without locks, before he goes on.
+/// The wait of whoever has lent something is over, or his loan, by whomever it was ended, himself or others: when this returns nobody has any of it any more
+/// that the list does not give it. Call without locks, before he goes on, or hears of it.
 pub fn end(woken: &Woken) {
     if woken.touched {
         take_back(woken);

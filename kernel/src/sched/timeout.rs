@@ -5,11 +5,12 @@ use crate::fault;
 use crate::gate::{Binding, lent};
 use crate::machine::machine;
 use crate::pager;
-use crate::post::limit;
+use crate::post::{limit, loan};
 use crate::processor::{Processor, here};
 use crate::section::Section;
 use crate::thread::{Thread, Wait};
 use abi::Error;
+use ::post::Question;
 use ::sched::Phase;
 use alloc::sync::{Arc, Weak};
 
@@ -18,6 +19,8 @@ pub enum Timeout {
     Wake { thread: Arc<Thread>, ticket: u64, result: Result<u64, Error> },
     /// The thread's waits for messages, set for this moment: see [`crate::post::limit`].
     Message(Arc<Thread>, u64),
+    /// What was lent with a message was lent until now: see [`loan`].
+    Loan(Question),
     /// A killed thread's callee has had its time.
     Grace(Arc<Thread>),
     /// A text has had a while for a fault, or for a call of one that has ended.
@@ -79,6 +82,7 @@ pub fn expire(here: &Processor, now: u64) {
                 super::wake(&thread, ticket, result);
             }
             Some(Timeout::Message(thread, until)) => limit::rings(&thread, until, now),
+            Some(Timeout::Loan(one)) => loan::rings(one),
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
             Some(Timeout::Addresses(binding)) => binding.is_over_perhaps(),

@@ -1,7 +1,7 @@
 //! Posts: messages to whoever waits for them (docs/decisions/0009).
 
 use abi::calls::{number, stub};
-use abi::post::{ANY, head, of_head};
+use abi::post::{ANY, LOAN, QUESTION, head, of_head};
 use abi::{AclEntry, Error};
 
 use crate::Trap;
@@ -21,7 +21,8 @@ pub struct Message {
     pub lend: u16,
     /// Number of the post that it came to; 0: an answer.
     pub post: u32,
-    /// Where the answer goes: a post's address, or a question to be answered with [`answer`]; 0: nowhere.
+    /// Where the answer goes: a post's address, or a question or a loan to be answered with [`answer`]; 0: nowhere. Of what a loan has come to
+    /// ([`Post::send_lending`]): that loan.
     pub back: u64,
     /// Who has sent it.
     pub thread: u64,
@@ -52,6 +53,15 @@ fn message(frame: [u64; MESSAGE]) -> Message {
     let (op, lend, post) = of_head(head);
     let words = [a, b, c, d, e, f];
     Message { op, words, lend, post, back, thread, task, user, text: text & !NODE, node: text & NODE }
+}
+
+impl Message {
+    /// Of a loan that has ended without an answer: with what.
+    #[must_use]
+    pub fn lost(&self) -> Option<Error> {
+        let is_of_loan = self.thread == 0 && self.back & (QUESTION | LOAN) == QUESTION | LOAN;
+        if is_of_loan { Error::from_word(self.words[0]) } else { None }
+    }
 }
 
 /// A post, by its address.
@@ -171,6 +181,21 @@ impl Post {
         self.lending([at.0, ns], op, words, lend)
     }
 
+    /// Sends a message and lends memory with it as [`Post::ask_lending`] does, without waiting: until whoever has received it answers, or ends, this
+    /// thread ends, one of the posts goes, `ns` are over (0 or [`FOR_EVER`]: no limit) or it is taken back ([`cancel`]). How it has ended comes to
+    /// `back`: the answer, or a message that is [lost](Message::lost). Value: the loan, which that message names.
+    ///
+    /// # Errors
+    /// As [`Post::send`]; `BadArgument` if it lends nothing, or what has no length; `MessageQuota`: a loan is paid for as a message.
+    pub fn send_lending(self, op: u32, words: [u64; 6], lend: u16, back: Post, ns: u64) -> Result<u64, Error> {
+        if lend == 0 {
+            return Err(Error::BadArgument);
+        }
+        let mut frame = frame([self.0, back.0, ns], op, words);
+        frame[3] = head(op, lend, 0);
+        message_call(SEND, frame).map(|frame| frame[2])
+    }
+
     fn lending(self, [at, ns]: [u64; 2], op: u32, words: [u64; 6], lend: u16) -> Result<Message, Error> {
         let mut frame = frame([self.0, at, ns], op, words);
         frame[3] = head(op, lend, 0);
@@ -194,7 +219,15 @@ pub fn receive_of(posts: &[Post], ns: u64) -> Result<Message, Error> {
     message_call(RECEIVE, frame([addresses.as_ptr() as u64, posts.len() as u64, ns], 0, [0; 6])).map(message)
 }
 
-/// Answers a question (`back` of a message).
+/// Takes back what was lent with a message by this program.
+///
+/// # Errors
+/// `NotFound`: it is over, and how is at the post.
+pub fn cancel(loan: u64) -> Result<(), Error> {
+    stub::post_cancel(&Trap, loan).map(drop)
+}
+
+/// Answers a question or a loan (`back` of a message).
 ///
 /// # Errors
 /// `NotFound`: it is not this thread's to answer, or nobody waits for it any more.

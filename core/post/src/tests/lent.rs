@@ -454,3 +454,33 @@ fn whoever_lends_hears_of_the_end_of_the_post() {
     random(interleave);
     all_told_apart(interleave);
 }
+
+/// Who is handed it in the moment of its end, when nobody says yet that it has it, gives it up as it falls out of its text.
+#[test]
+fn who_is_found_in_the_moment_of_its_end_gives_the_loan_up() {
+    let interleave = || {
+        let world = world();
+        let (to, back, server) = (world.permit(TO), world.permit(BACK), world.server);
+        assert!(matches!(world.pool.receive(&[to], &server.by(), true), Ok(Received::Waits(_))));
+        let lends = thread::spawn({
+            let world = world.clone();
+            move || world.pool.send_lending(&to, &back, &world.lender.by(), &LENDS).unwrap()
+        });
+        let waits = world.pool.waits(server.receiver);
+        let ended_there = waits.and_then(|ticket| world.pool.interrupt(server.receiver, ticket, Error::Dead));
+        world.pool.holders_gone(|one| one == world.holder(), |over| world.wake(over));
+        let (loan, handed) = lends.join().unwrap();
+        if handed.is_some() {
+            assert!(ended_there.is_none() && world.pool.collect(server.receiver).is_some());
+            world.pool.fell_out(world.holder(), |over| world.wake(over));
+            assert_eq!(world.heard(), [ended(Error::Dead)]);
+        } else {
+            assert!(ended_there.is_some() && world.pool.is_lent(loan), "it is the next server's");
+            world.pool.free(TO, true, server.processor, |woken| world.wake(woken)).unwrap();
+            assert_eq!(world.heard(), [ended(Error::NotFound)]);
+        }
+        world.is_over(loan);
+    };
+    random(interleave);
+    all_told_apart(interleave);
+}
