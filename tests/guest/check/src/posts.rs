@@ -14,6 +14,7 @@ use musubi::rt::post::{self, Body, FOR_EVER, Message, Post};
 use musubi::rt::{section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
+mod lent;
 pub mod loans;
 mod plain;
 mod put_by;
@@ -46,6 +47,15 @@ pub const CHECKS: &[Check] = &[
     ("calls_reach_nothing_on_other_threads", loans::calls::not_on_other_threads),
     ("calls_reach_nothing_after_a_time_out", loans::calls::not_after_a_time_out),
     ("calls_reach_nothing_after_a_kill", loans::calls::not_after_a_kill),
+    ("what_is_lent_while_its_sender_goes_on", lent::while_its_sender_goes_on),
+    ("no_more_is_lent_with_a_plain_message", lent::no_more_than_that),
+    ("nothing_is_lent_with_a_plain_message_after_the_answer", lent::not_after_the_answer),
+    ("nothing_is_lent_with_a_plain_message_after_its_limit", lent::not_after_its_limit),
+    ("what_is_lent_with_a_plain_message_is_taken_back", lent::it_is_taken_back),
+    ("nothing_is_lent_with_a_plain_message_after_its_lenders_end", lent::not_after_its_lenders_end),
+    ("nothing_is_lent_with_a_plain_message_after_its_holders_end", lent::not_after_its_holders_end),
+    ("nothing_is_lent_with_a_plain_message_without_its_posts", lent::not_without_its_posts),
+    ("what_is_lent_with_a_plain_message_costs_nothing", lent::untouched_it_costs_nothing),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),

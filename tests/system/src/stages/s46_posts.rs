@@ -34,6 +34,15 @@ pub fn cases() -> Vec<Case> {
                 "calls_reach_nothing_on_other_threads",
                 "calls_reach_nothing_after_a_time_out",
                 "calls_reach_nothing_after_a_kill",
+                "what_is_lent_while_its_sender_goes_on",
+                "no_more_is_lent_with_a_plain_message",
+                "nothing_is_lent_with_a_plain_message_after_the_answer",
+                "nothing_is_lent_with_a_plain_message_after_its_limit",
+                "what_is_lent_with_a_plain_message_is_taken_back",
+                "nothing_is_lent_with_a_plain_message_after_its_lenders_end",
+                "nothing_is_lent_with_a_plain_message_after_its_holders_end",
+                "nothing_is_lent_with_a_plain_message_without_its_posts",
+                "what_is_lent_with_a_plain_message_costs_nothing",
                 "freed_under_them",
                 "a_holder_that_ends",
                 "a_flood_is_the_flooders",
@@ -48,7 +57,7 @@ pub fn cases() -> Vec<Case> {
                 "a_kill_before_it_goes_on",
             ],
         )
-        .timeout(300)
+        .timeout(400)
         .spread()
         .placed_thoroughly(),
         checks("two_programs", "check two_users", &["a_program_leaves_its_users_others_theirs"])

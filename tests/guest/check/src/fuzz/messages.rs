@@ -32,7 +32,8 @@ const MANY: u64 = number("post_send_many");
 const RECEIVE: u64 = number("post_receive");
 const CALL: u64 = number("post_call");
 const ANSWER: u64 = number("post_answer");
-const ALL: [u64; 7] = [GET, FREE, SEND, MANY, RECEIVE, CALL, ANSWER];
+const CANCEL: u64 = number("post_cancel");
+const ALL: [u64; 8] = [GET, FREE, SEND, MANY, RECEIVE, CALL, ANSWER, CANCEL];
 
 /// What is sent to be counted.
 const COUNTED: u32 = 0x7c0;
@@ -194,8 +195,8 @@ fn one(seed: u64, counters: u64, posts: [Post; 5]) {
             0..=4 => posts[random.next() as usize % posts.len()].0,
             5 => random.of(&wrong),
             6 => held,
-            // A question: the mark, a record, a ticket.
-            _ => 1 << 63 | (random.next() % 64) << 32 | random.next() % 4096,
+            // A question: the mark, a record, a ticket. Or a loan, which has one more.
+            _ => 1 << 63 | (random.next() % 2) << 62 | (random.next() % 64) << 32 | random.next() % 4096,
         };
         let call = random.of(&ALL);
         let (a, mut b) = (place(&mut random), place(&mut random));
@@ -228,6 +229,8 @@ fn one(seed: u64, counters: u64, posts: [Post; 5]) {
         let [status, back, value] = enter(call, [a, b, time, head], words);
         match call {
             RECEIVE | CALL | ANSWER if status == 0 => held = back,
+            // What is lent may be taken back, or answered by who does not hold it.
+            SEND if status == 0 && value != 0 => held = value,
             GET if status == 0 => drop(Post(value).free(true)),
             _ => {}
         }

@@ -20,26 +20,26 @@ use musubi::rt::{Section, Trap, section, task, thread, time};
 use musubi::{Error, Rights};
 
 /// What the holder does with the memory.
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const READ_LAST: u32 = 3;
+pub(super) const READ: u32 = 1;
+pub(super) const WRITE: u32 = 2;
+pub(super) const READ_LAST: u32 = 3;
 /// After it has answered.
-const READ_AFTER: u32 = 4;
+pub(super) const READ_AFTER: u32 = 4;
 /// Again and again, and never answers.
-const COUNT: u32 = 5;
-const END: u32 = 6;
+pub(super) const COUNT: u32 = 5;
+pub(super) const END: u32 = 6;
 /// Reads, and sends what it has read to the post that the message names.
 const READ_AND_SEND: u32 = 7;
 /// Touches nothing.
-const LEAVE: u32 = 8;
+pub(super) const LEAVE: u32 = 8;
 /// Reads, and ends without an answer; another thread receives in its place.
-const READ_AND_GO: u32 = 9;
+pub(super) const READ_AND_GO: u32 = 9;
 
 /// Lends word 0, with the length in word 1.
-const TO_READ: u16 = 1;
-const TO_WRITE: u16 = 1 << 8;
+pub(super) const TO_READ: u16 = 1;
+pub(super) const TO_WRITE: u16 = 1 << 8;
 
-const PATIENCE_NS: u64 = 20_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 20_000_000_000;
 const KILLS: u64 = 12;
 
 /// The program that receives questions, and has no right to any memory of ours.
@@ -93,14 +93,18 @@ pub fn holder(post: u64) -> i32 {
     served().unwrap_or(2)
 }
 
-struct Holder {
-    post: Post,
-    child: Child,
+pub(super) struct Holder {
+    pub post: Post,
+    pub child: Child,
 }
 
 impl Holder {
-    fn start() -> Result<Holder, String> {
-        let post = post()?;
+    pub fn start() -> Result<Holder, String> {
+        Holder::at(post()?)
+    }
+
+    /// One that receives at this post.
+    pub fn at(post: Post) -> Result<Holder, String> {
         post.allow(&entry(Rights::READ)).map_err(doing("allowing"))?;
         let number = format!("{}", post.0);
         let child = Command::new(b"bin/check").args(["check", "as", "post-holder", &number]).spawn();
@@ -111,21 +115,21 @@ impl Holder {
         self.post.ask_lending(op, [at, len, 0, 0, 0, 0], lend, FOR_EVER).map(|answer| answer.words[0])
     }
 
-    fn ends(self) -> Result<Exit, String> {
+    pub fn ends(self) -> Result<Exit, String> {
         let exit = self.child.wait_for(PATIENCE_NS).map_err(doing("the holder's end"))?;
         self.post.free(true).map_err(doing("freeing"))?;
         Ok(exit)
     }
 
     /// It has tried what it may not (any more).
-    fn is_stopped(self, at: u64) -> Outcome {
+    pub fn is_stopped(self, at: u64) -> Outcome {
         let exit = self.ends()?;
         same!((exit.kind, exit.cause, exit.address), (exit::FAULT, cause::DENIED, at), "how the holder ended");
         Ok(())
     }
 }
 
-fn memory(pages: u64) -> Result<Section, String> {
+pub(super) fn memory(pages: u64) -> Result<Section, String> {
     let section = data(pages * PAGE).map_err(doing("create"))?;
     (0..pages).for_each(|page| store(section.base() + page * PAGE, page + 7));
     Ok(section)
@@ -333,7 +337,7 @@ pub fn untouched_it_costs_nothing() -> Outcome {
     Ok(())
 }
 
-fn counted() -> [u64; 4] {
+pub(super) fn counted() -> [u64; 4] {
     // A question for one who is woken is kept for it, which is a copy of the message. What is lent is longer.
     let besides = |p: &Processor| p.copied_bytes.wrapping_sub(p.copies * size_of::<[u64; 6]>() as u64);
     let each = |p: Processor| [p.faults, p.shootdowns, p.tlb_flushes, besides(&p)];
