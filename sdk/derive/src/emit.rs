@@ -137,6 +137,17 @@ fn client(interface: &Interface) -> TokenStream {
                 ::rt::later::Later::by_post(&self.bound, answers, #count, #identity).map(#later)
             }
 
+            /// The same, and what a request passes by pointer the server may use until it answers that one, and no longer.
+            ///
+            /// # Errors
+            /// As `rt::later::Later::by_post_lending`.
+            pub fn by_post_lending<'a>(
+                &'a self,
+                answers: &'a ::rt::Answers,
+            ) -> ::core::result::Result<#later<'a>, ::rt::Error> {
+                ::rt::later::Later::by_post_lending(&self.bound, answers, #count, #identity).map(#later)
+            }
+
             /// Ends the binding.
             ///
             /// # Errors

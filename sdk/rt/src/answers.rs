@@ -4,7 +4,7 @@
 //! message to the server ([`request::WATCH`]), asking for one request. Whoever has received that has received all before it. If
 //! it ends, so does the wait (docs/decisions/0009); if it knows nothing of the request, it says so: then that went to another one,
 //! who has ended. Of these messages one lies at a server that receives nothing, and one more that is answered as soon as it is received:
-//! before that no further one is sent, for each would be charged to this program's account.
+//! before that no further one is sent, for each would be charged to this program's account. What was sent with a loan needs none: the kernel says how that ends.
 //!
 //! A server that ends before it has received that message leaves it to the next one. If there is to be none, nobody says so: who has
 //! waited for long looks whether the server stands at its gate, and asks whoever restarts it (docs/decisions/0011).
@@ -21,7 +21,7 @@ use core::task::{Context, Poll, Waker};
 
 use crate::later::again::Came;
 use crate::later::way_back::WayBack;
-use crate::post::{FOR_EVER, Message, Post};
+use crate::post::{self, FOR_EVER, Message, Post};
 use crate::service::{self, Held, PAUSE_NS, Service};
 use crate::{request, section, time};
 use requests::{Inside, Lies, Request, Server, State};
@@ -113,9 +113,9 @@ impl Answers {
     ///
     /// # Errors
     /// `NotFound`: it is not there; as `Bound::bind`.
-    pub(crate) fn binding(&self, server: usize) -> Result<Arc<Held>, Error> {
+    pub(crate) fn binding(&self, server: usize, lends_each: bool) -> Result<Arc<Held>, Error> {
         let way_back = self.inside.borrow().servers[server].way_back.clone();
-        way_back.ok_or(Error::NotSupported)?.binding()
+        way_back.ok_or(Error::NotSupported)?.binding(lends_each)
     }
 
     /// A request is to be sent when its server is there; `again`: it was before.
@@ -130,11 +130,11 @@ impl Answers {
         self.inside.borrow_mut().away -= 1;
     }
 
-    /// Sends a request. Its tag.
+    /// Sends a request; `lend`: what is lent with it, as `abi::post::head` has it. Its tag.
     ///
     /// # Errors
     /// `Busy`: as many are under way as there are tags; what the kernel answers.
-    pub(crate) fn begin(&self, server: usize, method: u64, words: [u64; 6]) -> Result<u32, Error> {
+    pub(crate) fn begin(&self, server: usize, method: u64, words: [u64; 6], lend: u16) -> Result<u32, Error> {
         let Inside { requests, free, servers, quiet_ns, .. } = &mut *self.inside.borrow_mut();
         if servers.iter().all(|one| one.under_way == 0) {
             // How long it was waited for others says nothing of this one.
@@ -150,9 +150,13 @@ impl Answers {
             _ => all as u32,
         };
         let head = request::head(to.identity, tag, method);
-        to.post.send(head, words, Some(self.post))?;
+        let loan = match lend {
+            0 => to.post.send(head, words, Some(self.post)).map(|()| 0),
+            _ => to.post.send_lending(head, words, lend, self.post, FOR_EVER),
+        };
+        let loan = loan?;
         to.under_way += 1;
-        let request = Request::new(head, server, to.watches);
+        let request = Request::new(head, server, to.watches, loan);
         if again {
             free.pop_front();
             requests[tag as usize] = request;
@@ -165,6 +169,16 @@ impl Answers {
     /// The answer, if it is here: then the tag is nobody's any more.
     pub(crate) fn take(&self, tag: u32) -> Option<Came> {
         self.inside.borrow_mut().take(tag)
+    }
+
+    /// Nobody wants the answer to what was lent with a message. Whether it comes no more, and the server has nothing of that.
+    pub(crate) fn cancel(&self, tag: u32) -> bool {
+        let loan = self.inside.borrow().loan(tag);
+        let is_over = loan != 0 && post::cancel(loan).is_ok();
+        if is_over {
+            self.inside.borrow_mut().cancelled(tag);
+        }
+        is_over
     }
 
     /// Nobody wants the answer.
@@ -209,12 +223,10 @@ impl Answers {
     /// Waits for so long, or for less, asking for one of the requests if its server has received what it was asked before.
     fn watch(&self, ns: u64) -> Result<(), Error> {
         let now = time::now_ns();
-        let (at, to, asked, identity, ns, asks) = {
+        let next = 'next: {
             let inside = &mut *self.inside.borrow_mut();
             let (Some(at), several) = inside.next() else {
-                let message = self.post.receive(ns)?;
-                inside.came(&message);
-                return Ok(());
+                break 'next Err(ns.min(inside.look_ns()));
             };
             let look_ns = inside.look_ns();
             let Request { head, server, .. } = inside.requests[at];
@@ -228,7 +240,11 @@ impl Answers {
                 _ => TURN_NS,
             };
             let ns = ns.min(turn_ns);
-            (server, to.post, head, to.identity, ns, asks)
+            Ok((server, to.post, head, to.identity, ns, asks))
+        };
+        let (at, to, asked, identity, ns, asks) = match next {
+            Ok(next) => next,
+            Err(ns) => return self.wait(ns),
         };
         let outcome = match asks {
             None => section::info(to.0).and_then(|_| self.post.receive(ns)),
@@ -261,6 +277,20 @@ impl Answers {
                 // The own post may be what is gone.
                 section::info(self.post.0)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Waits so long. Of what is under way the kernel says how it ends, but for what lies at a server that will not be there again.
+    fn wait(&self, ns: u64) -> Result<(), Error> {
+        match self.post.receive(ns) {
+            Ok(message) => self.came(&message),
+            Err(Error::TimedOut) => {
+                if self.inside.borrow_mut().was_quiet(ns) {
+                    self.look_for_all();
+                }
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -169,6 +169,11 @@ impl Bound {
     /// on.
     pub(crate) fn post_of(&self, methods: u64, identity: u32) -> Result<Post, Error> {
         self.lend_to_threads()?;
+        self.lending_post_of(methods, identity)
+    }
+
+    /// The same, and what this binding lends is used by those only that messages lend it to.
+    pub(crate) fn lending_post_of(&self, methods: u64, identity: u32) -> Result<Post, Error> {
         let opened = self.by_gate(methods, [opener::POST, identity.into(), 0, 0, 0, 0]).map_err(not_offered);
         result_of(opened?).map(Post)
     }

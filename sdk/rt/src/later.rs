@@ -12,7 +12,7 @@ use core::task::{Context, Poll};
 use crate::answers::Answers;
 use crate::bound::{not_offered, result_of};
 use crate::itc::Limit;
-use crate::lend::{Loan, Slice};
+use crate::lend::{Loan, Slice, marks};
 use crate::line::Line;
 use crate::post::{FOR_EVER, Post};
 use crate::serve::opener;
@@ -29,6 +29,8 @@ pub struct Later<'a> {
     bound: Option<&'a Bound>,
     /// The task that this is lent to; 0: nobody knows it.
     task: u64,
+    /// With each message, and until that is answered.
+    lends_each: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +45,7 @@ impl<'a> Later<'a> {
     #[must_use]
     pub fn of(bound: &'a Bound) -> Later<'a> {
         let way = bound.line().map_or(Way::AtOnce(bound), Way::Line);
-        Later { way, bound: Some(bound), task: 0 }
+        Later { way, bound: Some(bound), task: 0, lends_each: false }
     }
 
     /// By the post of the server that a binding leads to: asks it where that is, and lets it answer. `methods` and `identity` are the
@@ -52,14 +54,39 @@ impl<'a> Later<'a> {
     /// # Errors
     /// `NotSupported`: the server has no post; `Refused`: its interface is another one; what the kernel answers.
     pub fn by_post(bound: &'a Bound, answers: &'a Answers, methods: u64, identity: u32) -> Result<Later<'a>, Error> {
-        let post = bound.post_of(methods, identity)?;
+        Later::by_post_of(bound, answers, methods, identity, bound.post_of(methods, identity)?)
+    }
+
+    /// The same, and what is passed by pointer is lent with the message: its receiver may use that until it has answered, or has ended, and not as long as the
+    /// binding lasts. By whole pages, and by the receiver's thread only: a method that passes it on to another program is refused there. Dropping a request takes
+    /// it back. (If the same binding has other requests made as by [`Later::by_post`], the server may use what they lend as ever.)
+    ///
+    /// # Errors
+    /// As [`Later::by_post`].
+    pub fn by_post_lending(
+        bound: &'a Bound,
+        answers: &'a Answers,
+        methods: u64,
+        identity: u32,
+    ) -> Result<Later<'a>, Error> {
+        let post = bound.lending_post_of(methods, identity)?;
+        Ok(Later { lends_each: true, ..Later::by_post_of(bound, answers, methods, identity, post)? })
+    }
+
+    fn by_post_of(
+        bound: &'a Bound,
+        answers: &'a Answers,
+        methods: u64,
+        identity: u32,
+        post: Post,
+    ) -> Result<Later<'a>, Error> {
         let text = section::info(bound.gate())?;
         // Instances that take its post over later may answer, too.
         let rights = Rights::CALL.bits();
         answers.admit(&AclEntry { principal: principal::ANY, rights, id: 0, text: text.original })?;
         let server = answers.server(post, identity, text.base, text.original);
         answers.stands(server, bound.gate(), bound.binding().args_len, methods);
-        Ok(Later { way: Way::Post(answers, server), bound: Some(bound), task: text.owner })
+        Ok(Later { way: Way::Post(answers, server), bound: Some(bound), task: text.owner, lends_each: false })
     }
 
     /// By a post that is known: nothing can be lent to whoever receives there, and `Answers::admit` says who may answer.
@@ -71,7 +98,8 @@ impl<'a> Later<'a> {
     /// The same, and answers are believed only of instances of this text (0: of all that may send there).
     #[must_use]
     pub fn to_program(post: Post, answers: &'a Answers, identity: u32, original: u64) -> Later<'a> {
-        Later { way: Way::Post(answers, answers.server(post, identity, 0, original)), bound: None, task: 0 }
+        let way = Way::Post(answers, answers.server(post, identity, 0, original));
+        Later { way, bound: None, task: 0, lends_each: false }
     }
 
     /// How often the server has done something that is no matter of course: see `rt::serve::Count`.
@@ -89,7 +117,8 @@ impl<'a> Later<'a> {
     ///
     /// # Errors
     /// `BadAddress`: something to be written lies elsewhere, or there is no argument section; `Busy`: that is full, or as many
-    /// requests are under way as can be; what the kernel answers.
+    /// requests are under way as can be; `NotSupported`: what is to be lent with the message has its length elsewhere than in the next word (an array);
+    /// what the kernel answers.
     pub fn begin<const N: usize>(
         &self,
         again: bool,
@@ -107,7 +136,8 @@ impl<'a> Later<'a> {
             && stands_there(answers, server) != self.task
         {
             bound.loans().may_lend(&slices)?;
-            let request = Request::new(answers, server, method, as_made, Box::new(slices));
+            let mut request = Request::new(answers, server, method, as_made, Box::new(slices));
+            request.lends_each = self.lends_each;
             let mut posted = Posted::new(State::Taken, None, true);
             posted.request = Some(Box::new((Again::new(again, self.task), request)));
             posted.is_away(false);
@@ -121,7 +151,10 @@ impl<'a> Later<'a> {
             None => None,
         };
         let state = match self.way {
-            Way::Post(answers, server) => State::Post(answers, answers.begin(server, method, words)?),
+            Way::Post(answers, server) => {
+                let lend = if self.lends_each { marks(&words, &slices)? } else { 0 };
+                State::Post(answers, answers.begin(server, method, words, lend)?)
+            }
             Way::Line(line) => State::Line(line, line.begin(method, &words)?),
             Way::AtOnce(_) => return Err(Error::NotSupported),
         };
@@ -131,7 +164,8 @@ impl<'a> Later<'a> {
         {
             let slices: Box<[Slice<'a>]> = if lends { Box::new(slices) } else { Box::default() };
             let lent_to = if lends { self.task } else { 0 };
-            let request = Request::new(answers, server, method, if lends { as_made } else { words }, slices);
+            let mut request = Request::new(answers, server, method, if lends { as_made } else { words }, slices);
+            request.lends_each = self.lends_each;
             posted.request = Some(Box::new((Again::new(again, lent_to), request)));
         }
         Ok(posted)
@@ -280,12 +314,12 @@ impl<'a> Posted<'a> {
 }
 
 impl Drop for Posted<'_> {
-    /// What was lent comes back first. Without that nobody waits, and the answer is thrown away when it comes. Nothing is sent again.
+    /// What was lent comes back first: at once what was lent with the message, else with the answer. Without that nobody waits, and the answer is thrown away when it comes. Nothing is sent again.
     fn drop(&mut self) {
         match self.state {
             State::Line(line, call) => _ = line.wait(call, Limit::Snoop(FOR_EVER)),
             State::Post(answers, tag) => {
-                let mut is_over = false;
+                let mut is_over = self.lends && answers.cancel(tag);
                 while self.lends && !is_over {
                     is_over = answers.take(tag).is_some();
                     if !is_over && answers.receive(FOR_EVER).is_err() {

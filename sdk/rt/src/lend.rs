@@ -291,6 +291,15 @@ impl Drop for Loan<'_> {
     }
 }
 
+/// What lends all of these with a message.
+///
+/// # Errors
+/// `NotSupported`: of one the length is not in the next word.
+pub(crate) fn marks(words: &[u64; 6], slices: &[Slice]) -> Result<u16, Error> {
+    let mut lent = slices.iter().filter(|slice| !slice.is_empty());
+    lent.try_fold(0, |all, slice| slice.mark(words).map(|mark| all | mark)).ok_or(Error::NotSupported)
+}
+
 /// A slice that a call passes: where it is, and which word of the call says so.
 #[derive(Debug)]
 pub struct Slice<'a> {
@@ -321,6 +330,12 @@ impl<'a> Slice<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The mark that lends it with a message whose words these are (`abi::post::head`). `None`: its length is not in the next one.
+    fn mark(&self, words: &[u64; 6]) -> Option<u16> {
+        let has_len = words.get(self.word + 1) == Some(&(self.len as u64));
+        has_len.then_some(if self.written { 1 << (8 + self.word) } else { 1 << self.word })
     }
 
     fn bytes(&self) -> &[u8] {

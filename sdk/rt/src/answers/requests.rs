@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{DOUBTS, LOST_NS, PATIENCE_NS, TURN_NS};
 use crate::later::again::Came;
 use crate::later::way_back::WayBack;
-use crate::post::{Message, Post};
+use crate::post::{self, Message, Post};
 use crate::{request, section};
 
 /// A server that has not answered for long is looked for after as long again, and after so long at the most.
@@ -41,11 +41,13 @@ pub(super) struct Request {
     pub watches: u32,
     /// It may lie there, and be answered when somebody begins to receive: so its tag is nobody else's.
     pub may_lie: bool,
+    /// What was lent with it, of which the kernel says how it ends; 0: nothing.
+    loan: u64,
 }
 
 impl Request {
-    pub fn new(head: u32, server: usize, watches: u32) -> Request {
-        Request { head, server, state: State::UnderWay, doubts: 0, watches, may_lie: false }
+    pub fn new(head: u32, server: usize, watches: u32, loan: u64) -> Request {
+        Request { head, server, state: State::UnderWay, doubts: 0, watches, may_lie: false, loan }
     }
 
     pub fn is_under_way(&self) -> bool {
@@ -147,6 +149,9 @@ impl Server {
 
 impl Inside {
     pub fn came(&mut self, message: &Message) {
+        if message.lost().is_some() {
+            return self.loan_lost(message.op, message.back);
+        }
         let [status, first, second, ..] = message.words;
         // Of the request that it was asked for a server says whether it knows of it.
         let (identity, tag, _) = request::of_head(message.op);
@@ -191,6 +196,27 @@ impl Inside {
         }
     }
 
+    /// What was lent with a request is over, without an answer.
+    fn loan_lost(&mut self, head: u32, loan: u64) {
+        let tag = request::of_head(head).1;
+        match self.requests.get(tag as usize).filter(|one| one.head == head && one.loan == loan) {
+            Some(one) if one.is_under_way() => self.end(tag, Came::Lost),
+            Some(one) if one.state == State::Late => self.rest(tag),
+            _ => {}
+        }
+    }
+
+    /// What was lent with a request.
+    pub fn loan(&self, tag: u32) -> u64 {
+        self.requests[tag as usize].loan
+    }
+
+    /// It was taken back: nothing comes of the request any more.
+    pub fn cancelled(&mut self, tag: u32) {
+        self.requests[tag as usize].state = State::Forgotten;
+        self.end(tag, Came::Lost);
+    }
+
     /// A request is not under way any more.
     fn end(&mut self, tag: u32, came: Came) {
         let one = &mut self.requests[tag as usize];
@@ -230,7 +256,8 @@ impl Inside {
     /// The request that is to be asked for now, and whether there are others.
     pub fn next(&mut self) -> (Option<usize>, bool) {
         let count = self.requests.len();
-        let mut all = (self.turn..self.turn + count).map(|n| n % count).filter(|at| self.requests[*at].is_under_way());
+        let asked = |at: &usize| self.requests[*at].is_under_way() && self.requests[*at].loan == 0;
+        let mut all = (self.turn..self.turn + count).map(|n| n % count).filter(asked);
         let (at, several) = (all.next(), all.next().is_some());
         self.turn = at.map_or(0, |at| at + 1);
         (at, several)
@@ -241,7 +268,9 @@ impl Inside {
         for tag in 0..self.requests.len() {
             let one = &mut self.requests[tag];
             if one.server == server && one.is_under_way() {
-                one.may_lie = may_lie;
+                // Who receives it all the same is lent nothing.
+                let is_void = one.loan != 0 && post::cancel(one.loan).is_ok();
+                one.may_lie = may_lie && !is_void;
                 self.end(tag as u32, Came::Lost);
             }
         }

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::again::Sender;
 use crate::answers::Answers;
-use crate::lend::{Part, Slice};
+use crate::lend::{Part, Slice, marks};
 use crate::section;
 use crate::service::{self, Held, Service};
 use crate::sync::Mutex;
@@ -17,8 +17,8 @@ pub(crate) struct WayBack {
     service: Service,
     methods: u64,
     identity: u32,
-    /// The binding by which the server was told that its argument section may be named.
-    told: Mutex<Option<Arc<Held>>>,
+    /// The binding by which the server was told that its argument section may be named, and whether its threads may use that though no message lends it.
+    told: Mutex<Option<(Arc<Held>, bool)>>,
 }
 
 impl WayBack {
@@ -30,18 +30,20 @@ impl WayBack {
         &self.service
     }
 
-    /// A binding to the server that stands there now, of which it knows that messages may name what is lent by it.
-    pub fn binding(&self) -> Result<Arc<Held>, Error> {
+    /// A binding to the server that stands there now, of which it knows that messages may name what is lent by it, each by itself or all.
+    pub fn binding(&self, lends_each: bool) -> Result<Arc<Held>, Error> {
         let held = self.service.try_held()?;
         let bound = held.bound()?;
         let mut told = self.told.lock();
-        let is_told = told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &held));
+        let known = told.as_ref().filter(|told| Arc::ptr_eq(&told.0, &held)).map(|told| told.1);
+        let is_told = known.is_some_and(|all| all || lends_each);
         let outcome = match section::owner(bound.binding().text) {
             Ok(task) if task == held.task && is_told => Ok(()),
+            Ok(task) if task == held.task && lends_each => bound.lending_post_of(self.methods, self.identity).map(drop),
             Ok(task) if task == held.task => bound.post_of(self.methods, self.identity).map(drop),
             _ => Err(Error::Dead),
         };
-        *told = outcome.is_ok().then(|| held.clone());
+        *told = outcome.is_ok().then(|| (held.clone(), !lends_each || known == Some(true)));
         if outcome.is_err() {
             self.service.forget(&held);
         }
@@ -63,6 +65,8 @@ pub(crate) struct Request<'a> {
     /// Where something is passed by pointer, the address is filled in when it is lent.
     pub words: [u64; 6],
     pub slices: Box<[Slice<'a>]>,
+    /// What they point to is lent with each message.
+    pub lends_each: bool,
     /// What is lent to a server that came later than the client's own binding.
     lent: Option<(Arc<Held>, Part)>,
 }
@@ -75,7 +79,7 @@ impl<'a> Request<'a> {
         words: [u64; 6],
         slices: Box<[Slice<'a>]>,
     ) -> Request<'a> {
-        Request { answers, server, method, words, slices, lent: None }
+        Request { answers, server, method, words, slices, lends_each: false, lent: None }
     }
 
     /// It is over, and has an answer: what was written to copies comes back.
@@ -111,12 +115,13 @@ impl Sender for Request<'_> {
     fn send(&mut self) -> Result<(u32, u64), Error> {
         let (mut words, mut lent_to) = (self.words, 0);
         if self.slices.iter().any(|slice| !slice.is_empty()) {
-            let held = self.answers.binding(self.server)?;
+            let held = self.answers.binding(self.server, self.lends_each)?;
             let part = held.bound()?.loans().lend_copies(&mut words, &self.slices)?;
             lent_to = held.task;
             self.lent = part.map(|part| (held, part));
         }
-        let sent = self.answers.begin(self.server, self.method, words);
+        let lend = if self.lends_each { marks(&words, &self.slices) } else { Ok(0) };
+        let sent = lend.and_then(|lend| self.answers.begin(self.server, self.method, words, lend));
         if sent.is_err() {
             self.is_lost();
         }

@@ -2,6 +2,7 @@
 //! each request is answered or its sender hears why not.
 
 mod floods;
+mod lent;
 pub mod pipes;
 mod short;
 mod starts;
@@ -40,6 +41,7 @@ pub const CHECKS: &[Check] = &[
     ("any_idle_processor_serves", any_idle_processor_serves),
     ("futures_of_several_servers", futures_of_several_servers),
     ("memory_is_lent_from_the_binding", memory_is_lent_from_the_binding),
+    ("memory_is_lent_until_the_answer", lent::until_the_answer),
     ("the_sender_is_told", the_sender_is_told),
     ("every_server_by_both_ways", system::every_server_by_both_ways),
     ("streams_by_their_posts", system::streams_by_their_posts),

@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
                 "streams_by_their_posts",
                 "futures_of_several_servers",
                 "memory_is_lent_from_the_binding",
+                "memory_is_lent_until_the_answer",
                 "the_sender_is_told",
                 "streams_of_many_gates",
                 "a_pipe_ends_with_its_users",

@@ -13,7 +13,7 @@ fn with_server() -> Inside {
 /// Sends a request with the next tag.
 fn sent(inside: &mut Inside) -> u32 {
     let tag = inside.requests.len() as u32;
-    inside.requests.push(Request::new(request::head(IDENTITY, tag, 3), 0, inside.servers[0].watches));
+    inside.requests.push(Request::new(request::head(IDENTITY, tag, 3), 0, inside.servers[0].watches, 0));
     inside.servers[0].under_way += 1;
     tag
 }
@@ -111,4 +111,28 @@ fn who_waits_for_long_looks_less_often_until_an_answer_comes() {
     assert_eq!((inside.patience_ns(), inside.look_ns()), (0, LOOK_NS));
     answered(&mut inside, other);
     assert_eq!((inside.patience_ns(), inside.look_ns()), (PATIENCE_NS, TURN_NS));
+}
+
+/// The kernel says that of this loan and no other.
+#[test]
+fn what_was_lent_and_lost_is_heard_of_once() {
+    const LOAN: u64 = abi::post::QUESTION | abi::post::LOAN | 77;
+    let mut inside = with_server();
+    let (tag, other) = (sent(&mut inside), sent(&mut inside));
+    inside.requests[tag as usize].loan = LOAN;
+    assert_eq!(inside.next(), (Some(other as usize), false), "nobody has to be asked for it");
+    let head = inside.requests[tag as usize].head;
+    let lost = Message { back: LOAN, text: 0, task: 0, ..message(head, [Error::Dead.word(), 0, 0]) };
+    inside.came(&Message { back: LOAN + 1, ..lost });
+    inside.came(&Message { op: inside.requests[other as usize].head, ..lost });
+    assert_eq!((inside.take(tag), inside.servers[0].under_way), (None, 2));
+    inside.came(&lost);
+    assert_eq!(inside.take(tag), Some(Came::Lost));
+    inside.came(&lost);
+    assert_eq!((inside.servers[0].under_way, inside.free.len()), (1, 1));
+    // And one that was taken back is nobody's.
+    let tag = sent(&mut inside);
+    inside.requests[tag as usize].loan = LOAN;
+    inside.cancelled(tag);
+    assert_eq!((inside.servers[0].under_way, inside.free.len()), (1, 2));
 }
