@@ -54,6 +54,10 @@ pub fn send(
         lasts_until(loan, until);
     }
     woken.into_iter().for_each(wake);
+    // First it is lent, then it is looked whether the text is still there: whoever ends that looks in the other order (`text_ended`).
+    if d.text.is_dead() {
+        pool().end(loan, Error::Dead).into_iter().for_each(wake);
+    }
     Ok(loan.word())
 }
 
