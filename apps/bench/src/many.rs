@@ -3,7 +3,7 @@
 //! loops that wait for another processor among that, is the case's of the same name with `-all`.
 
 use crate::at_once::at_once;
-use crate::pool::{BYTES, OP, Posts, one_more};
+use crate::pool::{BYTES, OP, Posts, end, one_more};
 use crate::report::{Case, Report};
 use crate::rounds::{Moment, Rounds};
 use alloc::format;
@@ -58,12 +58,6 @@ fn by(report: &Report, ways: &[Way]) -> Result<(), String> {
 pub fn moments() -> impl Fn() -> Moment {
     let has_begun = Cell::new(false);
     move || if has_begun.replace(true) { Moment::ends() } else { Moment::begins() }
-}
-
-/// A partner whose last message's receiver has ended may have ended, too.
-fn end(partner: Child) -> Result<(), String> {
-    let _ = partner.kill();
-    partner.wait().map(drop).map_err(|e| format!("a partner's end: {e}"))
 }
 
 /// A round: with the posts of all, those of the pair, and what the message carries.

@@ -243,10 +243,10 @@ fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnM
     Ok(())
 }
 
-/// A partner is needed no more.
+/// A partner is needed no more. One whose last message's receiver has ended may have ended, too.
 pub fn end(partner: Child) -> Result<(), String> {
-    let ended = partner.kill().and_then(|()| partner.wait());
-    ended.map(drop).map_err(|e| format!("a partner's end: {e}"))
+    let killed = partner.kill().or_else(|error| if error == Error::NotFound { Ok(()) } else { Err(error) });
+    killed.and_then(|()| partner.wait()).map(drop).map_err(|e| format!("a partner's end: {e}"))
 }
 
 /// The partner's main function.

@@ -160,6 +160,16 @@ impl Table<'_> {
         rows.extend(plain.map(|own| [self.words(own), vec![own.value.to_string(), own.unit.clone()]].concat()));
         rows
     }
+
+    /// Of a benchmark without rounds that have a length.
+    fn only_counted(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let rows = self.plain(&count::PLAIN);
+        if rows.len() > 1 {
+            writeln!(f, "{}: {}\n", self.bench.name, self.bench.about)?;
+            columns(f, &rows)?;
+        }
+        Ok(())
+    }
 }
 
 /// A published figure with its system.
@@ -224,7 +234,7 @@ impl fmt::Display for Table<'_> {
         if self.bench.name == handlers::NAME {
             return handlers::show(self.figures, f);
         }
-        let Some(first) = self.totals().next() else { return Ok(()) };
+        let Some(first) = self.totals().next() else { return self.only_counted(f) };
         let on = match first.unit.as_str() {
             unit::CYCLES => "cycles of this machine's processor (KVM)",
             _ => "instructions, counted by QEMU (TCG, -icount): exact, and not time",

@@ -422,3 +422,10 @@ fn programs_stand_beside_the_peer_on_as_many_processors() {
     assert!(rows.contains(&vec!["sort", "0", "busybox", "2", "linux-best", "2200", "-", "-"]), "{text}");
     assert!(rows.contains(&vec!["sha256sum", "0", "2-programs", "14", "1900", count::BESIDE]), "{text}");
 }
+
+#[test]
+fn what_is_only_counted_is_shown_too() {
+    let figures = [figure(MUSUBI, "service", 48, "2-threads", count::BESIDE, 2013)];
+    let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
+    assert_eq!(row(&text, "case", "service"), ["service", "48", "2-threads", "2013", "permille-side-by-side"]);
+}

@@ -26,7 +26,7 @@ const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
 /// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause.
-const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 6), ("asleep", 2_300, 4, 2)];
+const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 8), ("asleep", 2_300, 4, 2)];
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
