@@ -84,6 +84,8 @@ const ENOUGH: u64 = 25;
 const BATCHES: usize = 5;
 /// So many ends of servers, after which where programs lie has come round.
 const BEGINNING: u64 = 200;
+/// Stacks that there may be more: fewer than the fewest kills, with each of which one would be lost.
+const AT_CHANCE: u64 = 8;
 /// Rounds that have no second try: what only had to grow has grown in the first hundreds of them, and is within what a heap may.
 const MANY: u64 = 1000;
 
@@ -153,13 +155,18 @@ impl State {
     }
 
     fn compare(&self, after: &State, kills: u64) -> Outcome {
-        let counts = |of: &State| (of.memory.sections, of.memory.tasks, of.memory.threads, of.posts);
+        let stacks = |of: &State| {
+            of.sections.iter().filter(|((.., of), _)| *of == kind::STACK).map(|(_, count)| *count as u64).sum::<u64>()
+        };
+        let counts = |of: &State| (of.memory.sections - stacks(of), of.memory.tasks, of.memory.threads, of.posts);
         let others = others(&self.sections, &after.sections);
         same!(
             counts(after),
             counts(self),
             "sections, tasks, threads, posts; of these there are others now: {others:?}"
         );
+        // Which of a server's threads have called another one since that was started, and have a stack there, is chance.
+        holds!(stacks(after) <= stacks(self) + AT_CHANCE, "{} stacks, not {}: {others:?}", stacks(after), stacks(self));
         // New programs lie at other addresses, and views that stay have a table more for those now and then, or for a while: not one for a
         // thousand, and in the beginning not for every fifth.
         let tables = (kills / 1000).max(kills.min(BEGINNING) / 5);
