@@ -13,6 +13,7 @@ const CORE: &[&str] = &[
     "frames",
     "space",
     "quota",
+    "parts",
     "acl",
     "paging",
     "pages",

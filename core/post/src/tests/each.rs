@@ -70,11 +70,13 @@ macro_rules! words {
                 self.0.load(order)
             }
 
+            #[allow(dead_code)]
             pub fn compare_exchange(&self, from: $word, to: $word, set: Ordering, seen: Ordering) -> Result<$word, $word> {
                 changes(self);
                 self.0.compare_exchange(from, to, set, seen)
             }
 
+            #[allow(dead_code)]
             pub fn fetch_update(
                 &self,
                 set: Ordering,

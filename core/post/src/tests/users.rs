@@ -1,10 +1,9 @@
 //! What each user may have of everything: what he was promised, whatever others do.
 
 use super::*;
-use crate::part::{KINDS, Kind, PARTS, USERS_MAX, Users, next_part, part_of};
+use crate::part::{KINDS, Kind, USERS_MAX, Users};
+use ::parts::part_of;
 use proptest::prelude::*;
-use shuttle::sync::Arc;
-use shuttle::thread;
 use std::collections::BTreeMap;
 
 #[test]
@@ -80,23 +79,6 @@ fn what_one_takes_is_nobody_elses() {
     });
 }
 
-/// Users that come one after the other, each while all before him are still there.
-#[test]
-fn as_many_as_there_may_be_get_something() {
-    // As the kernel has it, where there are 1536.
-    let mut left = 1536;
-    let parts: Vec<u32> = (0..16)
-        .map(|_| {
-            let one = part_of(left, PARTS);
-            left -= one;
-            one
-        })
-        .collect();
-    assert_eq!((parts[0], parts[9]), (384, 29));
-    assert!(parts.iter().all(|one| *one >= 8), "{parts:?}");
-    assert_eq!([0, 1, 2, 9].map(next_part), [0, 1, 1, 4], "and here a half, and one");
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Open(u64),
@@ -153,7 +135,8 @@ proptest! {
                         for kind in KINDS {
                             let left = all[kind as usize] - promised(&known, kind as usize);
                             let free = messages - promised(&known, Kind::Messages as usize) - system.iter().sum::<u32>();
-                            let part = if kind == Kind::Messages { next_part(left).min(free) } else { next_part(left) };
+                            let part = part_of(left, 2, 1);
+                            let part = if kind == Kind::Messages { part.min(free) } else { part };
                             assert_eq!(most[kind as usize], part, "{kind:?}");
                         }
                         assert!(known.values().all(|one| one.number != number));
@@ -202,37 +185,4 @@ proptest! {
             }
         });
     }
-}
-
-/// Two tasks of a user that begin and end at the same time: he is promised one part, and it comes back once.
-#[test]
-fn a_user_is_there_once() {
-    let body = || {
-        let users = Arc::new(Users::new([4; KINDS.len()], 6));
-        let all: Vec<_> = (0..3)
-            .map(|n| {
-                let users = users.clone();
-                thread::spawn(move || {
-                    let number = users.open(7 + n / 2).unwrap();
-                    let whose = Whose::User(number);
-                    // Two are the first user's, and one is the second one's: more where the first has gone.
-                    let most = users.most(number, Kind::Posts);
-                    assert!((1..=2).contains(&most), "{most} posts");
-                    let taken = users.take(whose, Kind::Posts).is_ok();
-                    assert!(taken || n < 2, "the promise of a user that nobody shares");
-                    users.close(number);
-                    if taken {
-                        users.give(whose, Kind::Posts);
-                    }
-                })
-            })
-            .collect();
-        all.into_iter().for_each(|one| one.join().unwrap());
-        let number = users.open(9).unwrap();
-        assert_eq!(KINDS.map(|kind| users.most(number, kind)), [2; KINDS.len()], "all is back");
-        assert_eq!(users.promise(5), Err(Error::MessageQuota), "of six he has two");
-        users.promise(4).unwrap();
-    };
-    shuttle::check_random(body, 3000);
-    shuttle::check_pct(body, 3000, 3);
 }
