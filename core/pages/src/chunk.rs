@@ -7,9 +7,12 @@ use alloc::vec::Vec;
 /// Pages in a chunk: as many as one page table maps, or an entry of the next level.
 pub const CHUNK: u64 = 512;
 
+/// Bytes of a chunk without its pages, and of its place in a list.
+const ITSELF: u64 = 160;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk<P> {
-    /// Only as long as the last page that was needed, because most sections are small.
+    /// Not much longer than for the last page that was needed, because most sections are small.
     pages: Vec<Option<P>>,
     resident: u64,
     /// The pages are in a row: all are there, and the memory of each follows that of the one before.
@@ -59,11 +62,29 @@ impl<P: Page> Chunk<P> {
         (self.row, self.alone) = (false, false);
     }
 
+    /// How many of its pages it has room for.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Makes room for so many, and for some more, as a vector would: seldom. How much more memory it takes then.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&mut self, room: usize) -> u64 {
+        let before = self.bytes();
+        self.pages.resize_with(room.next_power_of_two().max(4), || None);
+        self.bytes() - before
+    }
+
+    /// What it takes in memory, and its place in a list, at the most.
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.pages.is_empty() { 0 } else { ITSELF + (self.pages.len() * size_of::<Option<P>>()) as u64 }
+    }
+
+    /// Puts a page where there is room.
     pub(crate) fn put(&mut self, at: usize, page: P) -> Option<P> {
         self.broken();
-        if at >= self.pages.len() {
-            self.pages.resize_with(at + 1, || None);
-        }
         let old = self.pages[at].replace(page);
         self.resident += u64::from(old.is_none());
         old
@@ -76,11 +97,12 @@ impl<P: Page> Chunk<P> {
         old
     }
 
-    /// Moves the pages from `at` on to `cut`.
+    /// Moves the pages from `at` on to `cut`. The room stays.
     pub(crate) fn cut(&mut self, at: usize, cut: &mut Vec<P>) {
         self.broken();
         let before = cut.len();
-        cut.extend(self.pages.drain(at.min(self.pages.len())..).flatten());
+        let beyond = at.min(self.pages.len());
+        cut.extend(self.pages[beyond..].iter_mut().filter_map(Option::take));
         self.resident -= (cut.len() - before) as u64;
     }
 
@@ -107,12 +129,9 @@ impl<P: Page> Chunk<P> {
         self.pages.get(at..end).map_or(0, |pages| pages.iter().filter(|page| page.is_some()).count() as u64)
     }
 
-    /// Puts pages where there are none. How many, and whether there was one for each.
+    /// Puts pages where there are none, but room. How many, and whether there was one for each.
     #[inline]
     pub(crate) fn fill(&mut self, at: usize, count: usize, make: &mut impl FnMut() -> Option<P>) -> (u64, bool) {
-        if at + count > self.pages.len() {
-            self.pages.resize_with(at + count, || None);
-        }
         let mut made = 0;
         let places = &mut self.pages[at..at + count];
         let all = places.iter_mut().filter(|place| place.is_none()).all(|place| {

@@ -53,6 +53,8 @@ pub struct PageMap<P: Page> {
     /// What is not there are chunks without a page.
     chunks: List<Arc<Chunk<P>>>,
     len_pages: u64,
+    /// What the chunks take in memory, at the most.
+    bytes: u64,
 }
 
 /// The chunk of a page, and its place there.
@@ -74,7 +76,18 @@ fn parts(first: u64, count: u64) -> impl Iterator<Item = (usize, usize, usize)> 
 impl<P: Page> PageMap<P> {
     /// A map of `len_pages` pages, none of them resident.
     pub fn new(len_pages: u64) -> PageMap<P> {
-        PageMap { chunks: List::new(), len_pages }
+        PageMap { chunks: List::new(), len_pages, bytes: 0 }
+    }
+
+    /// What its chunks take in memory at the most, those that it has in common with clones included.
+    #[inline(always)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The same of all its lists: it changes with that.
+    pub fn bytes_of_lists(&self) -> u64 {
+        self.bytes + self.chunks.bytes()
     }
 
     /// The length of the section.
@@ -163,7 +176,11 @@ impl<P: Page> PageMap<P> {
             if chunk.resident_in(at, some) == some as u64 {
                 continue;
             }
-            let (more, all) = Arc::make_mut(chunk).fill(at, some, &mut make);
+            let chunk = Arc::make_mut(chunk);
+            if at + some > chunk.room() {
+                self.bytes += chunk.grow(at + some);
+            }
+            let (more, all) = chunk.fill(at, some, &mut make);
             made += more;
             if !all {
                 self.forget_if_empty(index);
@@ -230,7 +247,10 @@ impl<P: Page> PageMap<P> {
                 self.forget_if_empty(chunk);
             }
             let beyond = self.chunks.split_off(chunk + usize::from(at > 0));
-            beyond.for_each(|chunk| Chunk::take(chunk, &mut |page| cut.push(page)));
+            beyond.for_each(|chunk| {
+                self.bytes -= chunk.bytes();
+                Chunk::take(chunk, &mut |page| cut.push(page));
+            });
         }
         self.len_pages = len_pages;
         cut
@@ -248,7 +268,10 @@ impl<P: Page> PageMap<P> {
             let (chunk, at) = split(page);
             let some = (end - page).min(CHUNK - at as u64);
             if some == CHUNK {
-                self.chunks.remove(chunk).into_iter().for_each(|chunk| Chunk::take(chunk, &mut out));
+                self.chunks.remove(chunk).into_iter().for_each(|chunk| {
+                    self.bytes -= chunk.bytes();
+                    Chunk::take(chunk, &mut out);
+                });
             } else if let Some(here) = self.chunks.get_mut(chunk)
                 && here.has_any(at, some as usize)
             {
@@ -281,7 +304,7 @@ impl<P: Page> PageMap<P> {
     pub fn clone_shared(&mut self) -> PageMap<P> {
         // (One that is shared already says so.)
         self.chunks.iter_mut().filter_map(Arc::get_mut).for_each(Chunk::is_shared_now);
-        PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages }
+        PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages, bytes: self.bytes }
     }
 
     /// How many pages are resident.
@@ -292,6 +315,7 @@ impl<P: Page> PageMap<P> {
     /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.
     pub fn take_all(&mut self) -> Vec<P> {
         let mut all = Vec::new();
+        self.bytes = 0;
         self.chunks.split_off(0).for_each(|chunk| Chunk::take(chunk, &mut |page| all.push(page)));
         all
     }
@@ -310,15 +334,18 @@ impl<P: Page> PageMap<P> {
     #[inline(always)]
     fn forget_if_empty(&mut self, chunk: usize) {
         if chunk > 0 && self.chunk(chunk).is_some_and(|chunk| chunk.resident() == 0) {
-            self.chunks.remove(chunk);
+            self.bytes -= self.chunks.remove(chunk).map_or(0, |chunk| chunk.bytes());
         }
     }
 
     /// Puts a page into a chunk of our own.
     fn put(&mut self, page: u64, content: P) -> Option<P> {
         let (chunk, at) = split(page);
-        let chunk = self.chunks.get_or_insert_with(chunk, || Arc::new(Chunk::new()));
-        Arc::make_mut(chunk).put(at, content)
+        let chunk = Arc::make_mut(self.chunks.get_or_insert_with(chunk, || Arc::new(Chunk::new())));
+        if at >= chunk.room() {
+            self.bytes += chunk.grow(at + 1);
+        }
+        chunk.put(at, content)
     }
 }
 

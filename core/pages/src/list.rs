@@ -78,6 +78,11 @@ impl<T> List<T> {
         self.low.iter_mut().flatten().chain(self.high.values_mut())
     }
 
+    /// What the places of the first ones take in memory, at the most.
+    pub(crate) fn bytes(&self) -> u64 {
+        (2 * self.low.len() * size_of::<Option<T>>()) as u64
+    }
+
     /// Behind the last one there may be.
     pub(crate) fn end(&self) -> usize {
         self.high.last_key_value().map_or(self.low.len(), |(at, _)| at + 1)

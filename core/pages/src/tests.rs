@@ -357,6 +357,7 @@ fn check(family: &[Section], memory: &Memory) -> Result<(), TestCaseError> {
         prop_assert_eq!(self::shared(&section.map), shared);
         let is_empty = |(at, chunk): (usize, &Arc<Chunk<_>>)| at > 0 && chunk.resident() == 0;
         prop_assert!(!section.map.chunks.from(0).any(is_empty), "nobody pays for a chunk without a page");
+        prop_assert_eq!(section.map.bytes(), section.map.chunks.iter().map(|chunk| chunk.bytes()).sum::<u64>());
     }
     prop_assert_eq!(memory.0.get(), distinct.len(), "pages that nobody has do not stay");
     Ok(())
