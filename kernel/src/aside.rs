@@ -3,7 +3,7 @@
 
 use crate::domain::Domain;
 use crate::epc::record_of;
-use crate::machine::spare_heap_for;
+use crate::machine::{spare_heap_beside, spare_heap_for};
 use crate::place;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
@@ -19,6 +19,9 @@ use arch::gate::{BY_KERNEL, Frame, MORE};
 /// Areas that a thread keeps for the next time.
 pub const SPARE_MAX: usize = 2;
 
+/// So deep in calls each is counted with its thread.
+const FEW: usize = 4;
+
 /// Enters gate `index` of a block with these words. What the thread has left is in `area` then, which it has run with until now; whoever puts
 /// that down with the frame (depth: value) lets it [`come_back`].
 ///
@@ -29,7 +32,8 @@ pub fn enter(thread: &Thread, inner: &mut Inner, text: &Arc<Section>, block: &Bl
     if depth >= DEPTH_MAX {
         return Err(Error::TooDeep);
     }
-    spare_heap_for(&thread.task)?;
+    // Of many at a time nobody was promised what each keeps.
+    if depth < FEW { spare_heap_for(&thread.task)? } else { spare_heap_beside(&thread.task)? }
     let caller = inner.domain.clone();
     let callee = thread.domain_for(inner, text)?;
     let record = inner.loose_record(thread, &record_of(&caller, &callee, block, (0, 0), 0))?;

@@ -7,6 +7,7 @@ use crate::machine::{Machine, SYSTEMS_LEN, Table, machine, make};
 use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
+use crate::promise;
 use crate::sched;
 use crate::section::{New, Ports, Section};
 use crate::task::Task;
@@ -27,7 +28,7 @@ use arch::frames::{Frame, foreign_bytes};
 use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The part of all memory that is kept for what is needed (`arch::frames::Use`).
+/// The part of all memory that is kept for what is needed (`promise.rs`).
 const RESERVE_PART: u64 = 32;
 /// Sections, reserved space and threads that the first task may hand on; frames are what the machine has.
 const LIMITS: Limits = Limits { frames: 0, sections: 1 << 20, reserve: SLICE_LEN, threads: 1 << 16 };
@@ -65,6 +66,7 @@ pub fn run(info: arch::boot::Info) -> ! {
     let interactive = !info.command_line.split(' ').any(|word| word == "exec");
     // What the system needs whatever persons' programs use up: 16 MiB of 512.
     arch::frames::keep((total / RESERVE_PART).min(free / 4));
+    promise::set_up();
     let limits = Limits { frames: free, ..LIMITS };
     let task = Task::create(None, 0, USER_SYSTEM, limits, *b"first\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").expect("the first task");
     let thread = first_thread(&task, &pack, &info);

@@ -5,24 +5,25 @@
 pub mod passed;
 
 use crate::domain::{Domain, Place};
-use crate::machine::spare_heap_for_page;
 use crate::pager;
 use crate::post::loan;
 use crate::processor::{self, here};
+use crate::promise;
 use crate::sched::{self, Stretch};
-use crate::section::{Section, State};
+use crate::section::{Section, StackOf, State};
+use crate::task::Task;
 use crate::view::{self, Change, Stale};
 use abi::layout::{PAGE, WINDOW_END};
 use abi::refusal::Object;
 use abi::section::kind;
-use abi::task::USER_SYSTEM;
 use abi::{Error, Rights};
 use ::post::Question;
 use ::view::Access;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use arch::frames::{Frame, Use};
+use arch::Heap;
+use arch::frames::Frame;
 use quota::Resource;
 use spin::MutexGuard;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -35,15 +36,34 @@ pub struct Present {
     pub stale: Stale,
 }
 
-/// What the section's pages are taken for: a server must not fail at its own memory because its callers have used up the machine's.
-pub fn use_of(state: &State) -> Use {
-    if state.stack.is_some_and(|of| of.for_system) || state.owner.user == USER_SYSTEM { Use::Needed } else { Use::Any }
+/// Refuses the bookkeeping of a page where little is left of the kernel's heap. It may take more than an object, because refusing ends a program; and a server must not
+/// fail at its own memory because its callers have used up the machine's.
+#[inline]
+pub fn spare_heap_for_page(state: &State) -> Result<(), Error> {
+    if arch::heap_is_plenty() { Ok(()) } else { look_for_heap(state) }
+}
+
+#[cold]
+#[inline(never)]
+fn look_for_heap(state: &State) -> Result<(), Error> {
+    let for_system = state.stack.is_some_and(|of| of.for_system) && arch::heap_has_room(Heap::SystemsPage, 0);
+    if for_system { Ok(()) } else { promise::look_for_heap(&state.owner, Heap::Page, true) }
+}
+
+/// A stack is short, and who has used up his quota must still be able to run a callee that knows what to do: its pages are charged all the same. The system's
+/// callees are not refused at all.
+#[cold]
+#[inline(never)]
+fn charge_stack(owner: &Task, stack: Option<StackOf>, why: Error) -> Result<(), Error> {
+    match stack {
+        Some(of) if of.for_system || why == Error::MemoryQuota => owner.charge_beyond(1, of.for_system),
+        _ => Err(why),
+    }
 }
 
 /// Makes a page present, for a store also exclusive. The section's lock is held; rights have been checked.
 pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Error> {
     let mut stale = Stale::default();
-    let to = use_of(state);
     if write {
         state.paged.clean.take(page, 1);
     }
@@ -52,22 +72,23 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
         return Ok(Present { frame: frame.clone(), stale });
     }
     // A clone's first store takes memory for its own list of pages, too.
-    spare_heap_for_page(to)?;
+    spare_heap_for_page(state)?;
     let State { pages, owner, charged, mapped, stack, .. } = state;
     let mut fresh = || {
-        let paid = owner.charge(Resource::Frames, 1);
-        // A stack is short, and who has used up its quota must still be able to run a callee that knows what to do.
-        if paid.is_err() && stack.is_none() {
-            return Err(Error::MemoryQuota);
-        }
-        *charged += u64::from(paid.is_ok());
-        Frame::zeroed(to).map(Arc::new).ok_or_else(|| {
-            if paid.is_ok() {
-                *charged -= 1;
-                owner.release(Resource::Frames, 1);
-            }
+        owner.charge(Resource::Frames, 1).or_else(|why| charge_stack(owner, *stack, why))?;
+        *charged += 1;
+        Frame::zeroed().map(Arc::new).ok_or_else(|| {
+            *charged -= 1;
+            owner.release(Resource::Frames, 1);
             Error::NoMemory
         })
+    };
+    // It was paid for when the clone was made.
+    let copy = |old: &Arc<Frame>| {
+        if !stack.is_some_and(|of| of.for_system) {
+            promise::may_copy(owner)?;
+        }
+        Frame::copy_of(old).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory)
     };
     if !write {
         let frame = pages.ensure(page, fresh)?.clone();
@@ -76,7 +97,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     }
     let wrote = pages.make_writable(page, |old| match old {
         None => fresh(),
-        Some(old) => Frame::copy_of(old, to).inspect(|_| processor::copied(PAGE)).map(Arc::new).ok_or(Error::NoMemory),
+        Some(old) => copy(old),
     })?;
     let frame = wrote.page.clone();
     let replaced = wrote.replaced;

@@ -5,8 +5,10 @@ pub mod lent;
 
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;
+use crate::promise;
 use crate::seat;
 use crate::section::{New, Section};
+use crate::task::Task;
 use crate::thread::Thread;
 use abi::gate::{BINDINGS_MAX, GATE_STEP, GATES_MAX, flag, grade, why};
 use abi::layout::PAGE;
@@ -54,6 +56,8 @@ pub struct Binding {
     /// Whose threads may use it in the callee as long as no call goes wrong; and all to which it is lent.
     task: u64,
     lent: lent::Tasks,
+    /// Whose it was then: who pays for it as long as anybody knows it.
+    payer: Arc<Task>,
     /// The text that has bound, its base, and which of its bindings this is.
     from: Weak<Section>,
     text: u64,
@@ -104,6 +108,12 @@ impl Binding {
     }
 }
 
+impl Drop for Binding {
+    fn drop(&mut self) {
+        self.payer.counts_list(promise::BINDING, 0);
+    }
+}
+
 /// A gate's text, its block, and its place in that.
 pub type Found = (Arc<Section>, Block, u64);
 
@@ -136,6 +146,11 @@ pub fn create(domain: &Domain, entry: u64, gates: u64, cookie: u64, flags: u64) 
         return Err(Error::BadArgument);
     }
     spare_heap_for(&text.owner())?;
+    {
+        let mut state = text.state.lock();
+        state.has_gates = true;
+        state.count_lists();
+    }
     text.gates.lock().create(Block { entry, count: gates, cookie, flags })
 }
 
@@ -167,7 +182,8 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
     let (why, page) = why_by_kernel(domain, &target, callee.as_deref(), flags);
     let grade = if why == why::DIRECT { grade::EPC_H } else { grade::EPC_S };
     // Not the thread's: a text may bind while others' threads execute it, and then it lends to them for a while only.
-    let task = text.owner().number;
+    let payer = text.owner();
+    let task = payer.number;
     let args = (args_len > 0).then(|| make_args(domain, task, &target, args_len)).transpose()?;
     let (args_base, args_len) = args.as_ref().map_or((0, 0), |s| (s.base, s.state.lock().len));
     let lent = args.as_ref().map_or_else(lent::Tasks::default, |_| lent::Tasks::of(task));
@@ -178,6 +194,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         args.iter().for_each(|args| args.delete());
         return Err(Error::TooBig);
     }
+    payer.counts_list(0, promise::BINDING);
     let binding = Arc::new(Binding {
         target: target.clone(),
         address,
@@ -186,6 +203,7 @@ pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags
         args_len,
         task,
         lent,
+        payer,
         from: Arc::downgrade(text),
         text: text.base,
         number: number as u64,

@@ -1,11 +1,11 @@
 //! What there is one of: the tables in which every object of this machine is found.
 
 use crate::processor::Processor;
+use crate::promise;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
 use abi::Error;
-use abi::task::USER_SYSTEM;
 use abi::layout::{COMMON_LEN, GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use abi::post::POSTS_LEN;
 use ::space::{Directory, Extent, Slice};
@@ -13,7 +13,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::Heap;
-use arch::frames::Use;
 use arch::percpu;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quota::Resource;
@@ -133,20 +132,16 @@ pub fn machine() -> &'static Machine {
 
 /// Refuses what makes a new object for a task when little is left of the kernel's heap: an allocation that fails stops the kernel, and
 /// the rest is for what cannot be refused. The system's own tasks may take more: a server whose heap cannot grow ends, and is to begin
-/// anew whatever persons' programs have taken (K1-41).
+/// anew whatever persons' programs have taken (K1-41); and a person's what he was promised (K1-U12), for what his ledger counts.
+#[inline]
 pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
-    has_room(if owner.user == USER_SYSTEM { Heap::SystemsObject } else { Heap::Object })
+    if arch::heap_is_plenty() { Ok(()) } else { promise::look_for_heap(owner, Heap::Object, true) }
 }
 
-/// The same for the bookkeeping of a page: it may take more, because refusing ends a program.
+/// The same of what no ledger counts: nobody was promised that.
 #[inline]
-pub fn spare_heap_for_page(to: Use) -> Result<(), Error> {
-    has_room(if to == Use::Needed { Heap::SystemsPage } else { Heap::Page })
-}
-
-#[inline]
-fn has_room(whose: Heap) -> Result<(), Error> {
-    if arch::heap_has_room(whose) { Ok(()) } else { Err(Error::NoMemory) }
+pub fn spare_heap_beside(owner: &Task) -> Result<(), Error> {
+    if arch::heap_is_plenty() { Ok(()) } else { promise::look_for_heap(owner, Heap::Object, false) }
 }
 
 /// Makes the machine. Boot only.
@@ -188,6 +183,24 @@ impl Hold {
             (false, false) => take(common),
         };
         extent.map(|extent| Arc::new(Hold::new(extent)))
+    }
+
+    /// The room beside a section of the owner that `[at, at + reserve)` lies in.
+    pub fn beside(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error> {
+        if !at.is_multiple_of(GRANULE) {
+            return Err(Error::BadAddress);
+        }
+        if is_kept(at) {
+            return Err(Error::Exists);
+        }
+        let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;
+        let sibling = Section::named(sibling)?;
+        let extent = sibling.hold.extent;
+        let end = at.checked_add(reserve).ok_or(Error::BadAddress)?;
+        if at < sibling.base + sibling.reserve || end > extent.base + extent.len {
+            return Err(Error::BadAddress);
+        }
+        Ok(sibling.hold.clone())
     }
 
     fn new(extent: Extent) -> Hold {

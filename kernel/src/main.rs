@@ -33,6 +33,7 @@ mod frame;
     mod pass;
     mod place;
     mod post;
+    mod promise;
     mod pressure;
     mod processor;
     mod ring;

@@ -3,6 +3,7 @@
 
 mod access;
 mod end;
+mod give;
 pub mod large;
 pub mod real;
 mod known;
@@ -17,17 +18,15 @@ use crate::domain::Domain;
 use crate::gate::Binding;
 use crate::info::user::Places;
 use crate::keyed::TaskView;
-use crate::machine::{Hold, Kept, is_kept, machine, spare_heap_for, spare_heap_for_page};
+use crate::machine::{Hold, Kept, is_kept, machine, spare_heap_for};
 use crate::pager::Paged;
 use crate::place::Place;
-use crate::post;
 use crate::sched;
 use crate::task::Task;
 use crate::text::Caller;
 use crate::view::{self, Change, Mapping, Shown, Stale};
 use crate::wait;
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
-use abi::refusal::Object;
 use abi::section::{NAME_LEN, kind};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Error, Rights};
@@ -83,11 +82,17 @@ pub struct State {
     pub last: Cell<(Shown, u8)>,
     /// Frames charged to the owner.
     pub charged: u64,
+    /// What lists of it take of the kernel's heap, as that is charged to him; and with how much for those of its pages.
+    pub listed: (u64, u64),
+    /// Texts: so many of its frames are those of one of the system's that it is a clone of.
+    pub shared: u64,
     /// Memory in a row that is not in it yet, though charged.
     making: Option<Box<large::Making>>,
     pub stack: Option<StackOf>,
     /// In the middle of being cloned: stores wait (pitfalls, R5).
     pub cloning: bool,
+    /// Texts: it has had gates.
+    pub has_gates: bool,
     /// Pages that were replaced by copies, and that processors may still remember: nobody uses what came in their place.
     pub replacing: u32,
     /// On its way to being a text: every access waits.
@@ -185,7 +190,7 @@ impl Section {
         }
         spare_heap_for(&new.owner)?;
         let is_post = new.kind == kind::POST;
-        let beside = (new.at != 0 && !is_post).then(|| room_at(&new.owner, new.at, reserve)).transpose()?;
+        let beside = (new.at != 0 && !is_post).then(|| Hold::beside(&new.owner, new.at, reserve)).transpose()?;
         // Sections in one range each pay for the whole range: any of them alone keeps it.
         let charged_reserve = beside.as_ref().map_or(reserve + room, |hold| hold.extent.len);
         new.owner.charge(Resource::Sections, 1)?;
@@ -219,9 +224,12 @@ impl Section {
                 mapped: Vec::new(),
                 last: Cell::default(),
                 charged: 0,
+                listed: (0, 0),
+                shared: 0,
                 making: None,
                 stack: (new.kind == kind::STACK).then_some(StackOf { thread: new.entry.id, for_system: false }),
                 cloning: false,
+                has_gates: false,
                 replacing: 0,
                 sealing: false,
                 unclear_at: None,
@@ -250,11 +258,14 @@ impl Section {
         });
         {
             // Nobody deletes it, or gives it away, before it is known where it counts.
-            let state = section.state.lock();
+            let mut state = section.state.lock();
             state.show(&section);
             if machine().sections.insert(base, reserve, section.clone()).is_err() {
                 undo();
                 return Err(Error::Exists);
+            }
+            if new.kind == kind::STACK {
+                state.count_lists();
             }
             section.hold.begins();
             new.owner.sections.lock().insert(base);
@@ -335,7 +346,7 @@ impl Section {
         }
         let mut before = state.len;
         if state.pages.copies(len / PAGE, before.saturating_sub(len) / PAGE) {
-            spare_heap_for_page(claim::use_of(&state))?;
+            claim::spare_heap_for_page(&state)?;
         }
         loop {
             if self.is_dead() {
@@ -369,7 +380,12 @@ impl Section {
         let cut = state.pages.resize(len / PAGE);
         let freed = (cut.len() as u64).min(state.charged);
         state.charged -= freed;
-        state.owner.release(Resource::Frames, freed + state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE));
+        let shared = state.shared.saturating_sub(freed);
+        state.owner.counts_shared(state.shared, shared);
+        state.shared = shared;
+        let pieces = state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE);
+        state.owner.release(Resource::Frames, freed + pieces);
+        state.count_lists();
         stale.frames.extend(cut);
         state.len = len;
         state.acl.changed();
@@ -381,7 +397,7 @@ impl Section {
     /// as its original in ACLs if its maker may change that one; who may only read it can run a copy, but not in its name.
     pub fn clone_section(&self, by: &Domain, as_data: bool, at: u64, room: u64, entry: AclEntry) -> Result<Arc<Section>, Error> {
         let owner = by.text.owner();
-        let (kind, resident) = {
+        let (kind, resident, shared) = {
             let mut state = self.lock_for(by, Rights::READ)?;
             let kind = match self.kind() {
                 kind::TEXT if as_data => kind::DATA,
@@ -398,15 +414,21 @@ impl Section {
                 return Err(Error::Busy);
             }
             state.cloning = true;
+            // Nobody stores to a text, and the system keeps what it has made.
+            let is_systems = kind == kind::TEXT && state.owner.user == USER_SYSTEM;
             let (resident, len) = (state.pages.resident(), state.len);
             view::change_all(self, state, len, Change::WriteProtect);
             // From here no processor can store to the pages without a fault, and faults wait for us.
-            (kind, resident)
+            (kind, resident, if is_systems { resident } else { 0 })
         };
-        let made = owner.charge(Resource::Frames, resident).and_then(|()| {
+        let uncharge = || {
+            owner.counts_shared(shared, 0);
+            owner.release(Resource::Frames, resident);
+        };
+        let made = owner.charge_shared(resident, shared, None).and_then(|()| {
             // Without length: others know its address already, and must not make pages in it that the clone's would replace.
             Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None, live: false })
-                .inspect_err(|_| owner.release(Resource::Frames, resident))
+                .inspect_err(|_| uncharge())
         });
         let mut state = self.state.lock();
         state.cloning = false;
@@ -422,7 +444,8 @@ impl Section {
                 new.acl.changed();
                 clone.secret.store(self.is_secret(), Ordering::Release);
                 new.pages = state.pages.clone_shared();
-                new.charged = resident;
+                (new.charged, new.shared) = (resident, shared);
+                new.count_lists();
                 new.name = state.name;
                 clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
                 if kind == kind::TEXT && !state.deleted && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
@@ -435,66 +458,9 @@ impl Section {
             }
         }
         drop(state);
-        owner.release(Resource::Frames, resident);
+        uncharge();
         clone.delete();
         // Or else somebody has spoilt the clone meanwhile.
         Err(still.err().unwrap_or(Error::Busy))
     }
-
-    /// Gives the section and its charge to another task.
-    pub fn give(&self, by: &Domain, to: &Arc<Task>) -> Result<(), Error> {
-        let giver = by.text.owner().user;
-        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
-        if self.is_dead() {
-            return Err(Error::NotFound);
-        }
-        if state.sealing {
-            return Err(Error::Busy);
-        }
-        // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
-        if self.is_text() && giver != USER_SYSTEM && giver != to.user {
-            return Err(by.subject.refused(Object::Task(to.number)));
-        }
-        if to.is_dead() {
-            return Err(Error::Dead);
-        }
-        let bill = [(Resource::Sections, 1), (Resource::Reserve, self.charged_reserve), (Resource::Frames, state.charged + state.invalid.pieces() + state.paged.clean.pieces() + state.structures.frames())];
-        for (i, (what, amount)) in bill.into_iter().enumerate() {
-            if let Err(error) = to.charge(what, amount) {
-                bill[..i].iter().for_each(|&(what, amount)| to.release(what, amount));
-                return Err(error);
-            }
-        }
-        bill.into_iter().for_each(|(what, amount)| state.owner.release(what, amount));
-        state.owner.sections.lock().remove(&self.base);
-        to.sections.lock().insert(self.base);
-        state.owner = to.clone();
-        state.moved(self);
-        drop(state);
-        post::given(self);
-        if to.is_finished() {
-            // It ended meanwhile and may not have seen this section.
-            self.delete();
-            return Err(Error::Dead);
-        }
-        Ok(())
-    }
-}
-
-/// The room beside a section of the owner that `[at, at + reserve)` lies in.
-fn room_at(owner: &Arc<Task>, at: u64, reserve: u64) -> Result<Arc<Hold>, Error> {
-    if !at.is_multiple_of(GRANULE) {
-        return Err(Error::BadAddress);
-    }
-    if is_kept(at) {
-        return Err(Error::Exists);
-    }
-    let sibling = owner.sections.lock().range(..at).next_back().copied().ok_or(Error::NotFound)?;
-    let sibling = Section::named(sibling)?;
-    let extent = sibling.hold.extent;
-    let end = at.checked_add(reserve).ok_or(Error::BadAddress)?;
-    if at < sibling.base + sibling.reserve || end > extent.base + extent.len {
-        return Err(Error::BadAddress);
-    }
-    Ok(sibling.hold.clone())
 }

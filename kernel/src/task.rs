@@ -1,5 +1,6 @@
 //! Tasks: a group of threads with a common identity and quota.
 
+mod charge;
 mod told;
 
 pub use told::steady;
@@ -13,6 +14,7 @@ use crate::machine::machine;
 use crate::pager::Pager;
 use crate::post::Purse;
 use crate::post::notice::Bell;
+use crate::promise::{self, Promise};
 use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
@@ -54,6 +56,8 @@ pub struct Task {
     ledger: Mutex<Ledger>,
     /// What this task uses counts for that one, too, if it is not of the system's. So nobody gets more by making others.
     pub payer: Option<Arc<Task>>,
+    /// What its user was promised, by which it has what it has.
+    pub promise: Promise,
     /// What pays for its messages in queues.
     pub purse: Purse,
     /// Payers above this task.
@@ -113,6 +117,7 @@ impl Task {
             name,
             ledger: Mutex::new(Ledger::new(limits)),
             payer,
+            promise: Promise::default(),
             purse: Purse::default(),
             depth,
             sections: Mutex::default(),
@@ -137,6 +142,7 @@ impl Task {
             own,
             about,
         });
+        promise::begins(&task);
         machine().tasks.insert(number, task.clone());
         trace::begins(&task);
         MACHINE.tasks.fetch_add(1, Ordering::Relaxed);
@@ -162,68 +168,6 @@ impl Task {
 
     pub fn find(number: u64) -> Result<Arc<Task>, Error> {
         machine().tasks.find(number).ok_or(Error::NotFound)
-    }
-
-    /// Charges this task and its payers: all or none.
-    pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
-        let mut task = Some(self);
-        while let Some(payer) = task {
-            let mut ledger = payer.ledger.lock();
-            if let Err(error) = ledger.charge(what, amount) {
-                drop(ledger);
-                self.release_below(payer, what, amount);
-                return Err(error);
-            }
-            payer.shows_use(what, &ledger);
-            drop(ledger);
-            task = payer.payer.as_deref();
-        }
-        Ok(())
-    }
-
-    pub fn release(&self, what: Resource, amount: u64) {
-        let mut task = Some(self);
-        while let Some(payer) = task {
-            payer.give_back(what, amount);
-            task = payer.payer.as_deref();
-        }
-    }
-
-    /// Takes a charge back from this task and its payers below `end`.
-    fn release_below(&self, end: &Task, what: Resource, amount: u64) {
-        let mut task = self;
-        while !core::ptr::eq(task, end) {
-            task.give_back(what, amount);
-            match task.payer.as_deref() {
-                Some(payer) => task = payer,
-                None => return,
-            }
-        }
-    }
-
-    fn give_back(&self, what: Resource, amount: u64) {
-        let mut ledger = self.ledger.lock();
-        ledger.release(what, amount);
-        self.shows_use(what, &ledger);
-    }
-
-    /// `task_limit`.
-    pub fn limit(&self, to: &Limits) {
-        let mut ledger = self.ledger.lock();
-        ledger.limit(to);
-        self.shows_limits(&ledger);
-    }
-
-    /// What a child gets that asks for this: at most what this task may have itself, which 0 stands for.
-    pub fn limits_for(&self, asked: &Limits) -> Limits {
-        let own = self.ledger.lock().limits();
-        let pick = |asked: u64, own: u64| if asked == 0 { own } else { asked.min(own) };
-        Limits {
-            frames: pick(asked.frames, own.frames),
-            sections: pick(asked.sections, own.sections),
-            reserve: pick(asked.reserve, own.reserve),
-            threads: pick(asked.threads, own.threads),
-        }
     }
 
     pub fn is_dead(&self) -> bool {
@@ -385,7 +329,7 @@ impl Task {
             keyed.lower.retire();
         }
         let codes = self.ended.lock().clear();
-        self.release(Resource::Frames, codes);
+        self.release_codes(codes);
         self.finished.store(true, Ordering::SeqCst);
         // Children of the system's have none of its share.
         if self.user == USER_SYSTEM {
@@ -430,6 +374,7 @@ impl Task {
             self.told.store(true, Ordering::SeqCst);
             maker.take()
         };
+        promise::ends(self);
         self.waiters.wake_all();
         ENDS.ring();
         if let Some(maker) = maker {

@@ -74,9 +74,10 @@ pub struct Inner {
     /// Those that are of no use any more, until the thread leaves the kernel.
     gone: Vec<Arc<Domain>>,
     pub numbers: BTreeMap<u64, u32>,
-    /// The records that lead to a domain, and how far its own records go.
+    /// The records that lead to a domain, and how far its own records go; how many of those are charged, and were at the most.
     pub leads: BTreeMap<u32, BTreeSet<u64>>,
     pub reach: BTreeMap<u32, u32>,
+    pub led: (usize, usize),
     /// The exception that the thread entered the kernel by, if it was in the gate.
     pub vector: u64,
     /// FS and GS bases of the code in the window; native programs have none.
@@ -246,6 +247,7 @@ impl Thread {
                 domains: alloc::vec![None, Some(domain.clone())],
                 leads: [(OWN, [gate.frame(0).record].into())].into(),
                 reach: BTreeMap::new(),
+                led: (0, 0),
                 gate,
                 vector: 0,
                 domain,

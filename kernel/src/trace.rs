@@ -20,7 +20,7 @@ use abi::{AclEntry, Error, Rights};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::entry::Trap;
-use arch::frames::{Frame, Use};
+use arch::frames::{self, Frame};
 use arch::shown::MACHINE;
 use arch::{apic, cpu, percpu, time};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -141,8 +141,7 @@ fn section() -> Result<Arc<Section>, Error> {
     let rights = Rights::READ.union(Rights::CHANGE_ACL);
     let entry = AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: FIRST_TEXT };
     let processors = machine().processors.len() as u64;
-    let heads: Option<Vec<_>> = (0..processors * (RING / WORDS) as u64).map(|_| Frame::zeroed(Use::Any).map(Arc::new)).collect();
-    let heads = heads.ok_or(Error::NoMemory)?;
+    let heads = pages(processors * (RING / WORDS) as u64)?;
     let new = New { len: STEP * processors, reserve: 0, kind: section_kind::DATA, at: 0, room: 0, owner, entry, ports: None, live: true };
     let section = Section::create(new)?;
     {
@@ -157,12 +156,18 @@ fn section() -> Result<Arc<Section>, Error> {
     Ok(SECTION.call_once(|| section).clone())
 }
 
+/// Memory that the system can do without.
+fn pages(count: u64) -> Result<Vec<Arc<Frame>>, Error> {
+    let pages = (0..count).map(|_| Frame::zeroed().map(Arc::new)).take_while(|_| frames::to_spare() > 0);
+    let pages: Option<Vec<_>> = pages.collect();
+    pages.filter(|pages| pages.len() as u64 == count).ok_or(Error::NoMemory)
+}
+
 /// The pages of a processor's ring, to be seen in its part of the section.
 fn make_part(section: &Section, index: usize) -> Result<Pages, Error> {
     let first = index as u64 * PAGES;
     let heads = (RING / WORDS) as u64;
-    let rest: Option<Vec<_>> = (heads..PAGES).map(|_| Frame::zeroed(Use::Any).map(Arc::new)).collect();
-    let rest = rest.ok_or(Error::NoMemory)?;
+    let rest = pages(PAGES - heads)?;
     let mut state = section.state.lock();
     let mut pages: Vec<_> = (0..heads).filter_map(|page| state.pages.get(first + page).cloned()).collect();
     for (page, frame) in (heads..PAGES).zip(&rest) {

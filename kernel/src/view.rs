@@ -2,19 +2,23 @@
 //! The only file that knows what a view is made of; keys will come in here.
 
 mod mapped;
+mod table;
 
 pub use mapped::{AT_ONCE, Change, FEW, at_once, change, change_all, disown, hide, leave_all, make_room, show, take_out};
 use mapped::{reserve, tidy};
 
 use crate::domain::Domain;
-use crate::machine::{machine, spare_heap_for_page, stacks_base};
+use crate::machine::{machine, stacks_base};
 use crate::processor::{self, Processor, Scope};
+use crate::promise;
 use crate::sched;
 use crate::task::Task;
+use abi::Error;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use arch::frames::{Frame, Use};
+use arch::Heap;
+use arch::frames::Frame;
 use arch::gate::Gate;
 use arch::shown::MACHINE;
 use arch::tables::{Out, Retired, ViewTables};
@@ -37,9 +41,9 @@ pub struct View {
     /// Who pays for the tables.
     task: Arc<Task>,
     charged: AtomicU64,
-    /// Tables that nobody pays for, and how many that may be: see [`View::map`].
-    unpaid: AtomicU64,
-    unpaid_max: u64,
+    /// Of these, tables beyond its quota, and how many that may be: see [`View::map`].
+    beyond: AtomicU64,
+    beyond_max: u64,
     /// How often tables were taken out of it, and how often they were freed after that.
     emptied: AtomicU64,
     freed: AtomicU64,
@@ -53,9 +57,9 @@ pub struct View {
     owed: Owed,
 }
 
-/// Most tables of a view that are not charged, for each processor that may be executing in it: more than any instruction needs at
+/// Most tables of a view beyond its task's quota, for each processor that may be executing in it: more than any instruction needs at
 /// once. (Two pages of code, of each of two operands and of the stack, with three tables each, are 24.)
-const UNPAID_EACH: u64 = 32;
+const BEYOND_EACH: u64 = 32;
 
 /// Places that are emptied with interrupts off.
 const PLACES_AT_ONCE: usize = 4;
@@ -69,7 +73,7 @@ const TABLES_AT_ONCE: u64 = 64;
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
 /// The same when the kernel's heap, which they are kept in, is nearly used up.
-const KNOWN_FEW: usize = 32;
+const KNOWN_FEW: usize = 16;
 
 /// In which view a page of a section was last mapped where the section is by itself, and with which key. As long as this is the same, the view is
 /// registered with the section and with the key, and the key is that of the section's class.
@@ -212,23 +216,23 @@ impl Stale {
 }
 
 impl View {
-    pub fn new(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+    pub fn new(task: &Arc<Task>) -> Result<Arc<View>, Error> {
         View::with(task, ViewTables::new, 1, None)
     }
 
     /// Of one thread in a text that is placed in supervisor mode.
-    pub fn for_supervisor(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+    pub fn for_supervisor(task: &Arc<Task>) -> Result<Arc<View>, Error> {
         View::with(task, ViewTables::for_supervisor, 1, None)
     }
 
     /// Tables that the threads of a task borrow.
-    pub fn to_lend(task: &Arc<Task>) -> Result<Arc<View>, abi::Error> {
+    pub fn to_lend(task: &Arc<Task>) -> Result<Arc<View>, Error> {
         let make = || ViewTables::new().and_then(|mut tables| tables.prepare_to_lend().map(|()| tables));
         View::with(task, make, 1 + arch::tables::LENT, None)
     }
 
     /// A thread's view of its task's: its own stacks, and what `lower` maps.
-    pub fn of_thread(task: &Arc<Task>, lower: &Arc<View>) -> Result<Arc<View>, abi::Error> {
+    pub fn of_thread(task: &Arc<Task>, lower: &Arc<View>) -> Result<Arc<View>, Error> {
         let make = || {
             let mut tables = ViewTables::new()?;
             tables.borrow(&lower.tables.lock());
@@ -247,12 +251,12 @@ impl View {
         }
     }
 
-    fn with(task: &Arc<Task>, make: impl FnOnce() -> Option<ViewTables>, frames: u64, lower: Option<Arc<View>>) -> Result<Arc<View>, abi::Error> {
+    fn with(task: &Arc<Task>, make: impl FnOnce() -> Option<ViewTables>, frames: u64, lower: Option<Arc<View>>) -> Result<Arc<View>, Error> {
         let executing = if frames > 1 { machine().processors.len() as u64 } else { 1 };
         task.charge(Resource::Frames, frames)?;
         let Some(tables) = make() else {
             task.release(Resource::Frames, frames);
-            return Err(abi::Error::NoMemory);
+            return Err(Error::NoMemory);
         };
         MACHINE.views.fetch_add(frames, Ordering::Relaxed);
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -264,9 +268,9 @@ impl View {
             tables: Mutex::new(tables),
             task: task.clone(),
             charged: AtomicU64::new(frames),
-            unpaid: AtomicU64::new(0),
-            unpaid_max: UNPAID_EACH * executing,
-            least: frames + UNPAID_EACH * executing,
+            beyond: AtomicU64::new(0),
+            beyond_max: BEYOND_EACH * executing,
+            least: frames + BEYOND_EACH * executing,
             known: Mutex::new(Places::new()),
             epoch: AtomicU64::new(0),
             emptied: AtomicU64::new(0),
@@ -278,7 +282,7 @@ impl View {
     /// Maps one page of `size` bytes. The section's lock is held by the caller, which has decided `prot`. A view is a cache: when no table is to be
     /// had, it forgets everything, so that its own tables are free, and the access is to be tried again (`Some`: to flush before). So it is
     /// when a table is where a large page is to be: what that maps is forgotten.
-    /// What it needs at the least nobody has to pay for: who has used up his quota runs slowly, but he and his callees do run.
+    /// What it needs at the least is not refused: who has used up his quota runs slowly, but he and his callees do run.
     pub fn map(self: &Arc<View>, address: u64, frame: &Frame, size: u64, prot: Prot) -> Result<Option<Stale>, (Stale, abi::Error)> {
         let mut made = 0;
         let mut table = || {
@@ -297,24 +301,10 @@ impl View {
                 // taken out, or have done so meanwhile.
                 let own = stale.taken.iter().filter(|taken| !taken.tables.is_empty()).count() as u64;
                 let is_freed = || self.emptied.load(Ordering::Acquire) != freed + own;
-                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) || is_freed() { Ok(Some(stale)) } else { Err((stale, abi::Error::NoMemory)) }
+                if stale.taken.iter().any(|taken| taken.tables.are_more_than(made)) || is_freed() { Ok(Some(stale)) } else { Err((stale, Error::NoMemory)) }
             }
-            Err(_) => Err((Stale::default(), abi::Error::BadAddress)),
+            Err(_) => Err((Stale::default(), Error::BadAddress)),
         }
-    }
-
-    /// Memory for one more table.
-    fn table(&self) -> Option<Frame> {
-        let few = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed) < self.least;
-        let frame = Frame::zeroed(if few { Use::Needed } else { Use::Any })?;
-        let paid = self.task.charge(Resource::Frames, 1).is_ok();
-        let counter = if paid { &self.charged } else { &self.unpaid };
-        if !paid && self.unpaid.load(Ordering::Relaxed) >= self.unpaid_max {
-            return None;
-        }
-        counter.fetch_add(1, Ordering::Relaxed);
-        MACHINE.views.fetch_add(1, Ordering::Relaxed);
-        Some(frame)
     }
 
     /// Registers this view in a section's list, once per place: a page of it is about to be mapped with `key`. A view that
@@ -323,7 +313,7 @@ impl View {
         let (at, offset, len) = place;
         let mut known = self.known.lock();
         let mut stale = Stale::default();
-        let is_short = || spare_heap_for_page(Use::Any).is_err();
+        let is_short = || !arch::heap_is_plenty() && promise::look_for_heap(&self.task, Heap::Page, false).is_err();
         if known.len() >= KNOWN_MAX || known.len() >= KNOWN_FEW && is_short() {
             // Emptied before it stops counting: who changes a section meanwhile finds nothing left to take away.
             stale = self.forget(0, abi::layout::SPACE_END);
@@ -386,7 +376,7 @@ impl View {
 
     /// It is of no use any more: what it has many of goes now, in stretches, and the rest with it. Call without locks.
     pub fn retire(self: &Arc<View>) {
-        let tables = self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed);
+        let tables = self.charged.load(Ordering::Relaxed);
         if tables > TABLES_AT_ONCE {
             self.forget(0, abi::layout::SPACE_END).flush();
         }
@@ -467,18 +457,6 @@ impl View {
         let roots = self.roots.lock();
         processor::with_root(|root| roots.contains(&root))
     }
-
-    fn returned(&self, tables: u64) {
-        if tables == 0 {
-            return;
-        }
-        // In one step: tables are freed outside of its lock, by several processors.
-        let before = self.unpaid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |unpaid| Some(unpaid - unpaid.min(tables)));
-        let lent = before.unwrap_or_else(|unpaid| unpaid).min(tables);
-        self.charged.fetch_sub(tables - lent, Ordering::Relaxed);
-        self.task.release(Resource::Frames, tables - lent);
-        MACHINE.views.fetch_sub(tables, Ordering::Relaxed);
-    }
 }
 
 /// What is to be forgotten when a range was touched; `more`: and more.
@@ -492,6 +470,6 @@ impl Drop for View {
         if let Some(lower) = &self.lower {
             lower.roots.lock().retain(|root| *root != self.root);
         }
-        self.returned(self.charged.load(Ordering::Relaxed) + self.unpaid.load(Ordering::Relaxed));
+        self.returned(self.charged.load(Ordering::Relaxed));
     }
 }

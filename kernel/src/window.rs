@@ -3,6 +3,7 @@
 
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for;
+use crate::promise;
 use crate::sched;
 use crate::section::Section;
 use crate::task::Task;
@@ -34,6 +35,8 @@ impl Eq for Alias {}
 #[derive(Default)]
 pub struct Window {
     aliases: RangeMap<u64, Alias>,
+    /// So many of them are charged to the task.
+    counted: usize,
     /// Views that may hold pages of this window.
     views: Crowd<Weak<View>>,
 }
@@ -41,10 +44,20 @@ pub struct Window {
 /// Most mappings in one window, but for what threads add that find room at the same time.
 const ALIASES_MAX: usize = 65536;
 
-/// Nobody pays for a mapping: what may make more of them is refused where there are too many, or the kernel's heap is nearly used up. Call without locks.
+/// What may make more mappings is refused where there are too many, or the kernel's heap is nearly used up. Call without locks.
 fn room_for_more(task: &Task) -> Result<(), Error> {
     spare_heap_for(task)?;
     if task.window.lock().aliases.len() >= ALIASES_MAX { Err(Error::TooBig) } else { Ok(()) }
+}
+
+/// What its mappings take of the kernel's heap is charged to the task.
+fn count(task: &Task) {
+    let mut window = task.window.lock();
+    let now = window.aliases.len();
+    let before = core::mem::replace(&mut window.counted, now);
+    if before != now {
+        task.counts_list(before as u64 * promise::ALIAS, now as u64 * promise::ALIAS);
+    }
 }
 
 impl Window {
@@ -117,6 +130,7 @@ pub fn clear(task: &Task) {
         aliases.remove(part);
         true
     });
+    count(task);
     let views = task.window.lock().views.disband();
     sched::in_stretches(views, drop);
 }
@@ -157,6 +171,7 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
         aliases.insert(part, alias.clone());
         true
     });
+    count(task);
     forget(task, &range);
     Ok(address)
 }
@@ -174,6 +189,7 @@ pub fn unmap(domain: &Domain, task: &Arc<Task>, address: u64, len: u64) -> Resul
         aliases.remove(part);
         true
     });
+    count(task);
     forget(task, &range);
     Ok(0)
 }
@@ -195,6 +211,7 @@ pub fn protect(domain: &Domain, task: &Arc<Task>, address: u64, len: u64, bits: 
         changed.into_iter().for_each(|(one, alias)| aliases.insert(one, alias));
         true
     });
+    count(task);
     forget(task, &range);
     Ok(0)
 }

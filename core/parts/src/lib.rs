@@ -33,8 +33,9 @@ struct Part {
     most: AtomicU32,
 }
 
-/// One of those who have something.
+/// One of those who have something. (Apart from the next one's, for processors that count at the same time.)
 #[derive(Debug)]
+#[repr(align(64))]
 struct User<const KINDS: usize> {
     /// [`USER_SYSTEM`]: nobody; that one needs no place.
     who: AtomicU64,
@@ -162,14 +163,15 @@ impl<const KINDS: usize> Users<KINDS> {
         add(&part.had, 1, part.most.load(Ordering::Relaxed), 0)
     }
 
-    /// So much more, or less, of a kind of which he may have what others were not promised: it was looked at, or is when it is used.
+    /// So much more, or less: it was looked at, or is when it is used.
     pub fn counts(&self, number: u32, kind: usize, change: i32) {
         // (Modulo 2^32, as is what is given back.)
         self.at(number).parts[kind].had.fetch_add(change as u32, Ordering::AcqRel);
     }
 
-    /// What has to be there beside all that is had: what users were promised and do not have, and what is left for who comes. `had`: what a user has
-    /// of it, by number. As long as nobody takes of it who has what he was promised, everybody can have that.
+    /// What has to be there beside all that is had, of a kind of which anybody may have what is owed to nobody: what users were promised and do not have,
+    /// and what is left for who comes. `had`: what a user has of it at the least, by number. As long as nobody takes of it but who
+    /// [was promised](Self::is_promised) that, everybody can have what he was.
     pub fn owed(&self, kind: usize, had: impl Fn(u32) -> u32) -> u32 {
         let left = || self.left[kind].load(Ordering::Acquire);
         // What becomes a promise meanwhile was left before, and what is none any more is left afterwards. (Where one comes as another one goes it may be less for that moment.)
@@ -182,7 +184,7 @@ impl<const KINDS: usize> Users<KINDS> {
         owed.sum::<u32>() + left().max(before)
     }
 
-    /// Whether a user who has so much has no more than he was promised.
+    /// Whether a user who has so much at the most has no more than he was promised.
     pub fn is_promised(&self, number: u32, kind: usize, had: u32) -> bool {
         number != 0 && had <= self.most(number, kind)
     }

@@ -150,6 +150,68 @@ proptest! {
     }
 }
 
+/// What somebody has is known roughly: each thing takes between so much and so much, and some grow. Who does not exceed at the most what he was promised has
+/// it, however much others had before that is not known at all.
+fn roughly(kept: u32, more: u32, steps: Vec<(u32, u32, u32, u8)>) {
+    const LEAST: u32 = 2;
+    const MOST: u32 = 5;
+    let users = Users::new(USERS, [kept; KINDS], [kept; KINDS], CUT);
+    let numbers = [1, 2, 3].map(|who| users.open(who).unwrap());
+    // Of each user his things, what each takes; and what is not known.
+    let (mut things, mut unknown) = ([const { Vec::<u32>::new() }; 3], 0);
+    let all = kept + more;
+    for (who, takes, grows, what) in steps {
+        let who = who as usize % 3;
+        let used = things.iter().flatten().sum::<u32>() + unknown;
+        let free = all - used;
+        let owed = users.owed(OPEN, |number| match numbers.iter().position(|one| *one == number) {
+            Some(at) => LEAST * things[at].len() as u32,
+            None => 0,
+        });
+        // (It is less than what is said to be owed: what they have taken more than at the least is there.)
+        let wanting = |at: usize| users.most(numbers[at], OPEN).saturating_sub(things[at].iter().sum());
+        let wanting = users.owed(OPEN, |_| u32::MAX) + (0..3).map(wanting).sum::<u32>();
+        assert!(free >= wanting, "{free} of {wanting}");
+        match what {
+            0 => _ = things[who].pop(),
+            // It grows within what it may be, which was counted: it is not asked for.
+            1 => {
+                let Some(one) = things[who].iter_mut().find(|one| **one < MOST) else { continue };
+                let more = grows.min(MOST - *one);
+                let had = MOST * things[who].len() as u32;
+                if users.is_promised(numbers[who], OPEN, had) || free >= owed + more {
+                    assert!(free >= more, "what was promised grows");
+                    *things[who].iter_mut().find(|one| **one < MOST).unwrap() += more;
+                }
+            }
+            // Of what nobody counts there is only what is owed to nobody.
+            2 => unknown += if free >= owed + grows { grows } else { 0 },
+            3 => unknown -= grows.min(unknown),
+            _ => {
+                let takes = LEAST + takes % (MOST - LEAST + 1);
+                let had = MOST * (things[who].len() as u32 + 1);
+                let is_his = users.is_promised(numbers[who], OPEN, had);
+                if is_his || free >= owed + takes {
+                    assert!(free >= takes, "{who} was promised what is not there");
+                    things[who].push(takes);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn what_is_known_roughly_is_promised_all_the_same(
+        kept in 0..60u32,
+        more in 0..60u32,
+        steps in prop::collection::vec((0..3u32, 0..8u32, 0..8u32, 0..9u8), 0..200),
+    ) {
+        alone(move || roughly(kept, more, steps.clone()));
+    }
+}
+
 /// Tasks of users that begin and end at the same time: each user is promised one part, and it comes back once.
 #[test]
 fn a_user_is_there_once() {

@@ -6,8 +6,10 @@ extern crate alloc;
 
 pub mod ends;
 mod marks;
+mod weight;
 
 pub use marks::{Marks, Turn, is_short};
+pub use weight::{Weight, Weights};
 
 use abi::Error;
 use abi::task::Limits;
@@ -42,6 +44,10 @@ impl Resource {
 pub struct Ledger {
     used: Limits,
     limits: Limits,
+    /// Frames of these that are somebody else's, too, who keeps them.
+    shared: u64,
+    /// Bytes of the kernel's heap that lists of its objects take at the most.
+    lists: u64,
 }
 
 /// The field of a record that counts a resource.
@@ -57,7 +63,7 @@ fn field(limits: &mut Limits, what: Resource) -> &mut u64 {
 impl Ledger {
     /// A ledger with nothing used.
     pub fn new(limits: Limits) -> Ledger {
-        Ledger { used: Limits::default(), limits }
+        Ledger { used: Limits::default(), limits, shared: 0, lists: 0 }
     }
 
     /// Takes `amount` more.
@@ -72,11 +78,34 @@ impl Ledger {
         Ok(())
     }
 
+    /// Takes `amount` more, though it may be more than the limit: of what is not refused. Then nothing else is had until it is less.
+    pub fn charge_beyond(&mut self, what: Resource, amount: u64) {
+        let used = field(&mut self.used, what);
+        *used = used.saturating_add(amount);
+    }
+
     /// Gives `amount` back. To give back more than was taken is a mistake of the caller; nothing is used then.
     pub fn release(&mut self, what: Resource, amount: u64) {
         let used = field(&mut self.used, what);
         debug_assert!(*used >= amount, "{what:?}: {amount} given back of {used}");
         *used = used.saturating_sub(amount);
+    }
+
+    /// Of an object's frames so many are somebody else's, who keeps them, and not as many as before.
+    pub fn counts_shared(&mut self, before: u64, now: u64) {
+        debug_assert!(self.shared >= before, "{before} frames of {}", self.shared);
+        self.shared = self.shared.saturating_sub(before) + now;
+    }
+
+    /// Frames that would be there if it had none of them.
+    pub fn own_frames(&self) -> u64 {
+        self.used.frames.saturating_sub(self.shared)
+    }
+
+    /// A list of one of its objects takes so many bytes at the most, and not as many as before.
+    pub fn counts_list(&mut self, before: u64, now: u64) {
+        debug_assert!(self.lists >= before, "{before} bytes of {}", self.lists);
+        self.lists = self.lists.saturating_sub(before) + now;
     }
 
     /// What is used.

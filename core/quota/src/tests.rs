@@ -57,7 +57,74 @@ fn a_child_fits_what_is_left() {
     }
 }
 
+#[test]
+fn what_is_not_refused_counts_all_the_same() {
+    let mut ledger = Ledger::new(limits([10; 4]));
+    ledger.charge_beyond(Resource::Frames, 15);
+    assert_eq!(ledger.used().frames, 15);
+    assert_eq!(ledger.charge(Resource::Frames, 1), Err(Error::MemoryQuota));
+    ledger.release(Resource::Frames, 6);
+    assert_eq!(ledger.charge(Resource::Frames, 1), Ok(()));
+    assert_eq!(ledger.charge(Resource::Frames, 1), Err(Error::MemoryQuota));
+}
+
+#[test]
+fn what_somebody_else_keeps_is_not_had() {
+    let mut ledger = Ledger::new(limits([100; 4]));
+    ledger.charge(Resource::Frames, 30).unwrap();
+    ledger.counts_shared(0, 20);
+    assert_eq!((ledger.used().frames, ledger.own_frames()), (30, 10));
+    ledger.counts_shared(20, 5);
+    assert_eq!(ledger.own_frames(), 25);
+    ledger.counts_shared(5, 0);
+    ledger.release(Resource::Frames, 30);
+    assert_eq!(ledger.own_frames(), 0);
+}
+
+/// An object, what it takes now, and its list.
+type Object = (Resource, u64, u64);
+
 proptest! {
+    /// Objects of any size that is possible for their kind, with lists that grow and shrink: the ledger never says less, or more, than they take.
+    #[test]
+    fn objects_take_what_the_ledger_says(steps in prop::collection::vec((0..4usize, 0..100u64, 0..100u64, any::<bool>()), 0..100)) {
+        let weight = |least, most| Weight { least, most };
+        let weights = Weights { section: weight(10, 30), thread: weight(20, 25), frame: weight(0, 4) };
+        let of = |what: Resource| match what {
+            Resource::Sections => weights.section,
+            Resource::Threads => weights.thread,
+            _ => weights.frame,
+        };
+        let mut ledger = Ledger::new(limits([u64::MAX; 4]));
+        let mut all: Vec<Object> = Vec::new();
+        for (which, size, list, goes) in steps {
+            let at = (!all.is_empty()).then(|| size as usize % all.len());
+            match at {
+                Some(at) if goes => {
+                    let (what, _, list) = all.swap_remove(at);
+                    ledger.counts_list(list, 0);
+                    ledger.release(what, 1);
+                }
+                Some(at) if which == 3 => {
+                    ledger.counts_list(all[at].2, list);
+                    all[at].2 = list;
+                }
+                _ => {
+                    let what = [Resource::Sections, Resource::Threads, Resource::Frames][which % 3];
+                    let Weight { least, most } = of(what);
+                    ledger.charge(what, 1).unwrap();
+                    all.push((what, least + size % (most - least + 1), 0));
+                }
+            }
+            let takes: u64 = all.iter().map(|(_, size, list)| size + list).sum();
+            let said = ledger.weight(&weights);
+            prop_assert!(said.least <= takes && takes <= said.most, "{takes} of {said:?}");
+            let exactly = |pick: fn(Weight) -> u64| all.iter().map(|one| pick(of(one.0))).sum::<u64>();
+            prop_assert_eq!(said.least, exactly(|one| one.least));
+            prop_assert_eq!(said.most, exactly(|one| one.most) + all.iter().map(|one| one.2).sum::<u64>());
+        }
+    }
+
     #[test]
     fn agrees_with_exact_sums(
         max in prop::array::uniform4(0..50u64),

@@ -35,16 +35,7 @@ static EARLY: Mutex<Early> = Mutex::new(Early { ranges: [Range { base: 0, end: 0
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
-/// What a frame is taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// What a program can do without, or hears of when it cannot have it.
-    Any,
-    /// What must be had as long as there is any memory: the system's own pages, and tables without which nobody gets on.
-    Needed,
-}
-
-/// From now on so many frames are only for what is needed.
+/// From now on so many frames are only for what is needed, which whoever takes one sees to.
 pub fn keep(reserve: u64) {
     MACHINE.reserve.store(reserve, Ordering::Relaxed);
 }
@@ -97,11 +88,7 @@ pub(crate) fn set_up() {
 }
 
 /// Takes one frame, contents unknown.
-fn take(to: Use) -> Option<u64> {
-    // (Processors that ask at the same time may each have one too many.)
-    if to == Use::Any && MACHINE.free.load(Ordering::Relaxed) <= MACHINE.reserve.load(Ordering::Relaxed) {
-        return None;
-    }
+fn take() -> Option<u64> {
     let mut cache = CACHES[percpu::index()].lock();
     if cache.count == 0 {
         cache.count = POOL.lock().take(&mut cache.frames[..CACHE / 2]);
@@ -129,8 +116,8 @@ fn steal() -> Option<u64> {
 }
 
 /// Takes one zeroed frame.
-pub(crate) fn take_zeroed(to: Use) -> Option<u64> {
-    let frame = take(to)?;
+pub(crate) fn take_zeroed() -> Option<u64> {
+    let frame = take()?;
     wipe(direct(frame));
     Some(frame)
 }
@@ -181,6 +168,18 @@ fn give_up(cache: &mut Cache, keep: usize) {
     cache.count = keep;
 }
 
+/// Free frames.
+#[inline(always)]
+pub fn free() -> u64 {
+    MACHINE.free.load(Ordering::Relaxed)
+}
+
+/// Frames that are free beside those that are only for what is needed.
+#[inline]
+pub fn to_spare() -> u64 {
+    free().saturating_sub(MACHINE.reserve.load(Ordering::Relaxed))
+}
+
 /// Free and all frames.
 pub fn count() -> (u64, u64) {
     (MACHINE.free.load(Ordering::Relaxed), MACHINE.total.load(Ordering::Relaxed))
@@ -195,13 +194,13 @@ pub struct Frame {
 
 impl Frame {
     /// A frame of zeroes; `None` when memory is used up.
-    pub fn zeroed(to: Use) -> Option<Frame> {
-        take_zeroed(to).map(|tagged| Frame { tagged })
+    pub fn zeroed() -> Option<Frame> {
+        take_zeroed().map(|tagged| Frame { tagged })
     }
 
     /// A copy of another frame.
-    pub fn copy_of(other: &Frame, to: Use) -> Option<Frame> {
-        let frame = take(to)?;
+    pub fn copy_of(other: &Frame) -> Option<Frame> {
+        let frame = take()?;
         // SAFETY: two different frames, the new one ours.
         unsafe { direct(frame).copy_from_nonoverlapping(direct(other.address()), PAGE as usize) };
         Some(Frame { tagged: frame })
@@ -218,7 +217,7 @@ impl Frame {
 
     /// A frame of zeroes that is never given back, however many may refer to it.
     pub fn lasting() -> Option<Frame> {
-        take_zeroed(Use::Any).map(|tagged| Frame { tagged: tagged | 1 })
+        take_zeroed().map(|tagged| Frame { tagged: tagged | 1 })
     }
 
     /// The page of the image, or of the direct map, at this address of the kernel's: for what is never given back.

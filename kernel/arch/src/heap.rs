@@ -7,7 +7,7 @@
 //! needed. One great piece is put by for when there is no such row; while it is open those are refused, too.
 
 use crate::cpu::PROCESSORS_MAX;
-use crate::frames::{self, Run, Use};
+use crate::frames::{self, Run};
 use crate::image::{direct, physical_of};
 use crate::percpu;
 use crate::shown::MACHINE;
@@ -87,21 +87,30 @@ static PUT_BY: [PutBy; PARTS.len()] =
 /// For whom something of the heap is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heap {
-    /// An object of a person's; a page of one.
+    /// Anybody: nobody has to look what others were promised.
+    Anybody,
+    /// An object of a person's; a page of one. Beside what others were promised.
     Object,
     Page,
-    /// The same of the system's own.
+    /// What its person was promised.
+    Promised,
+    /// An object, and a page, of the system's own.
     SystemsObject,
     SystemsPage,
 }
 
-const WHOSE: usize = 4;
+const WHOSE: usize = 6;
 /// So many of 32 parts may be in use.
-const MAY_BE_USED: [u64; WHOSE] = [24, 28, 28, 31];
+const MAY_BE_USED: [u64; WHOSE] = [20, 27, 28, 28, 30, 31];
 /// As long as most of that part is put by.
-const UNTIL: [usize; WHOSE] = [0, 1, 2, 2];
+const UNTIL: [usize; WHOSE] = [0, 0, 1, 1, 2, 2];
 /// The same in bytes; 0: not now.
 static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
+
+/// What can be promised: anybody may have what there is beside.
+pub fn for_promises() -> u64 {
+    size() / 32 * (MAY_BE_USED[Heap::Object as usize] - MAY_BE_USED[Heap::Anybody as usize])
+}
 
 impl PutBy {
     fn layout() -> Layout {
@@ -164,21 +173,27 @@ fn bring_back(bytes: usize) {
     TAKEN.store(TAKEN.load(Ordering::Relaxed).wrapping_sub(bytes as u64), Ordering::Relaxed);
 }
 
-/// Whether there is something left for these, and the heap is not in pieces.
-#[inline]
-pub fn has_room(whose: Heap) -> bool {
+/// Whether anybody may have something, whatever was promised.
+#[inline(always)]
+pub fn is_plenty() -> bool {
     // Less is in use than was taken: mostly that says enough.
-    TAKEN.load(Ordering::Relaxed) < LIMITS[whose as usize].load(Ordering::Relaxed) || has_room_still(whose)
+    TAKEN.load(Ordering::Relaxed) < LIMITS[Heap::Anybody as usize].load(Ordering::Relaxed)
 }
 
-/// Looks how much is in use; and whether there are as many great pieces as there should be, if there were not.
+/// Whether there is something left for these beside so many bytes, and the heap is not in pieces: looks how much is in use; and whether there are as
+/// many great pieces as there should be, if there were not.
 #[cold]
-#[inline(never)]
-fn has_room_still(whose: Heap) -> bool {
+pub fn has_room(whose: Heap, beside: u64) -> bool {
     let limit = &LIMITS[whose as usize];
-    if limit.load(Ordering::Relaxed) != 0 {
-        return used() < limit.load(Ordering::Relaxed);
+    if limit.load(Ordering::Relaxed) == 0 && !close(whose) {
+        return false;
     }
+    let is_less = |bytes: u64| bytes.saturating_add(beside) < limit.load(Ordering::Relaxed);
+    is_less(TAKEN.load(Ordering::Relaxed)) || is_less(used())
+}
+
+/// Puts by what these need there. Whether it is.
+fn close(whose: Heap) -> bool {
     let shared = &mut HEAP.0.lock();
     // What is opened last is put by first.
     if UNTIL[whose as usize] < PARTS.len() - 1 && !close_great(shared) {
@@ -190,7 +205,7 @@ fn has_room_still(whose: Heap) -> bool {
             return false;
         }
     }
-    used() < limit.load(Ordering::Relaxed)
+    true
 }
 
 /// What each processor keeps for itself.
@@ -260,7 +275,7 @@ fn in_a_row(layout: Layout) -> Option<NonNull<u8>> {
     if layout.align() > PAGE {
         return None;
     }
-    let run = Run::take(layout.size().div_ceil(PAGE) as u64, 1, Use::Needed).ok()?;
+    let run = Run::take(layout.size().div_ceil(PAGE) as u64, 1).ok()?;
     NonNull::new(direct(run.into_address()))
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Mem;
 
 impl TableMem for Mem {
     fn alloc(&mut self) -> Option<u64> {
-        frames::take_zeroed(frames::Use::Any)
+        frames::take_zeroed()
     }
     fn free(&mut self, table: u64) {
         frames::give(table);
@@ -127,7 +127,7 @@ pub(crate) fn build(top: u64) {
 fn map_stack(tables: &mut Tables, processor: usize, which: usize, len: u64) {
     let top = stack_top(processor, which);
     for page in (top - len..top).step_by(PAGE as usize) {
-        let frame = frames::take_zeroed(frames::Use::Any).expect("memory for kernel stacks");
+        let frame = frames::take_zeroed().expect("memory for kernel stacks");
         tables.map(&mut Mem, page, frame, prot(true, false)).expect("stack");
     }
 }

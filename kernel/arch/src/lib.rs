@@ -36,4 +36,6 @@ pub mod tables;
 pub mod time;
 
 pub use heap::Heap;
-pub use heap::{has_room as heap_has_room, size as heap_size};
+pub use heap::{
+    for_promises as heap_for_promises, has_room as heap_has_room, is_plenty as heap_is_plenty, size as heap_size,
+};

@@ -60,6 +60,9 @@ impl Site {
             state.owner.charge(Resource::Frames, frames)?;
         }
         state.structures.put(self.offset, structure);
+        if frames > 0 {
+            state.count_lists();
+        }
         show(state, self.offset)?;
         Ok(None)
     }
@@ -86,5 +89,6 @@ pub fn end(d: &Domain, address: u64) -> Result<u64, Error> {
     let mut state = site.section.lock_for(d, Rights::CHANGE_ACL)?;
     let frames = state.structures.take(site.offset).ok_or(Error::NotFound)?;
     state.owner.release(Resource::Frames, frames);
+    state.count_lists();
     Ok(0)
 }

@@ -149,6 +149,7 @@ impl Section {
         {
             text.named_by.lock().remove(&self.base);
         }
+        state.count_lists();
         let taking = self.taking(&mut state, change);
         let stale = forget(self, &mut state, change);
         state.show(self);

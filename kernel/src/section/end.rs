@@ -99,7 +99,9 @@ impl Section {
         self.leave_for_good();
         let mut state = self.state.lock();
         owner.release(Resource::Frames, state.charged);
-        state.charged = 0;
+        owner.counts_list(state.listed.0, 0);
+        owner.counts_shared(state.shared, 0);
+        (state.charged, state.listed.0, state.shared) = (0, 0, 0);
         state.shown.hide();
         drop(state);
         match lent_by {
@@ -158,6 +160,7 @@ impl Section {
     pub fn cut_structures(&self, state: &mut State, len: u64) -> bool {
         let (paid, is_all) = state.structures.cut(self.base, len, STRUCTURES_AT_ONCE);
         state.owner.release(Resource::Frames, paid);
+        state.count_lists();
         is_all
     }
 

@@ -4,6 +4,7 @@ use super::{Section, State, large};
 use crate::info::user::Places;
 use crate::info::{name_words, word};
 use crate::domain::Domain;
+use crate::promise;
 use crate::sched;
 use ::info::tells;
 use crate::view;
@@ -45,8 +46,38 @@ impl State {
 
     /// The same of how many pages its owner pays for.
     #[inline]
-    pub fn show_charged(&self) {
+    pub fn show_frames(&self) {
         self.shown.section.set(word!(Section, charged), self.charged);
+    }
+
+    /// And what lists of these take is charged to him.
+    #[inline]
+    pub fn show_charged(&mut self) {
+        self.show_frames();
+        if self.pages.bytes() != self.listed.1 {
+            self.count_lists();
+        }
+    }
+
+    /// What its lists take of the kernel's heap is charged to its owner: to be said where one has become longer, or shorter.
+    #[cold]
+    #[inline(never)]
+    pub fn count_lists(&mut self) {
+        let stack = if self.stack.is_some() { promise::STACK } else { 0 };
+        let gates = if self.has_gates { promise::GATES } else { 0 };
+        let marks = (self.invalid.pieces() + self.paged.clean.pieces()) * promise::MARKS;
+        let entries = (self.acl.entries().len() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
+        // (What a text has in common with one of the system's is that one's.)
+        let pages = if self.shared > 0 { 0 } else { self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES) };
+        let mut now = stack + gates + marks + entries + self.structures.frames() * promise::FRAME + pages;
+        if self.deleted {
+            // It has been given back, or will be: nobody does that once more.
+            now = now.min(self.listed.0);
+        }
+        if now != self.listed.0 {
+            self.owner.counts_list(self.listed.0, now);
+        }
+        self.listed = (now, self.pages.bytes());
     }
 
     /// The same of its pager, which was asked once more.

@@ -5,7 +5,6 @@ use super::real::{open, show_all};
 use super::{Section, State};
 use crate::claim;
 use crate::domain::Domain;
-use crate::machine::spare_heap_for_page;
 use abi::info::feature;
 use abi::layout::{PAGE, pages_up};
 use abi::section::{kind, real};
@@ -13,7 +12,7 @@ use abi::Error;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use arch::cpu::has;
-use arch::frames::{Frame, Run, Use, Why};
+use arch::frames::{Frame, Run, Why};
 use core::ops::Range;
 use pages::{CHUNK, Row};
 use quota::Resource;
@@ -116,14 +115,14 @@ impl State {
     }
 
     /// Begins to have `count` pages in a row from `first` on.
-    fn begin_making(&mut self, first: u64, count: u64, align: u64, to: Use) -> Result<(), Error> {
+    fn begin_making(&mut self, first: u64, count: u64, align: u64) -> Result<(), Error> {
         // First paid: what is looked through is not longer than somebody has memory for.
         self.owner.charge(Resource::Frames, count)?;
         if self.pages.absent(first, count) < count {
             self.owner.release(Resource::Frames, count);
             return Err(Error::Exists);
         }
-        let run = Run::take(count, align, to).map_err(|why| {
+        let run = Run::take(count, align).map_err(|why| {
             self.owner.release(Resource::Frames, count);
             match why {
                 Why::TooFew => Error::NoMemory,
@@ -136,8 +135,8 @@ impl State {
     }
 
     /// Goes on having it: so much as one call does. How many pages, and whether these are the last.
-    fn go_on_making(&mut self, to: Use) -> Result<(u64, bool), Error> {
-        spare_heap_for_page(to)?;
+    fn go_on_making(&mut self) -> Result<(u64, bool), Error> {
+        claim::spare_heap_for_page(self)?;
         let Some(making) = &mut self.making else { return Ok((0, true)) };
         let (first, run) = (making.next, &mut making.run);
         let count = run.left().min(CHUNK - first % CHUNK);
@@ -172,7 +171,6 @@ pub fn alloc(by: &Domain, address: u64, len: u64, attributes: u64) -> Result<u64
     let (mut guard, Range { start: first, .. }) = open(&section, by, address, len)?;
     let state = &mut *guard;
     let count = pages_up(len).ok_or(Error::BadAddress)? / PAGE;
-    let to = claim::use_of(state);
     let goes_on = state.making.as_ref().is_some_and(|making| making.next == first && making.run.left() <= count);
     if !goes_on {
         state.give_up_making();
@@ -185,9 +183,9 @@ pub fn alloc(by: &Domain, address: u64, len: u64, attributes: u64) -> Result<u64
             show_all(&section, guard, by, first..first + 1);
             return Ok(size * PAGE);
         }
-        state.begin_making(first, if in_a_row { count } else { size }, size, to)?;
+        state.begin_making(first, if in_a_row { count } else { size }, size)?;
     }
-    let (made, is_last) = state.go_on_making(to).inspect_err(|_| state.give_up_making())?;
+    let (made, is_last) = state.go_on_making().inspect_err(|_| state.give_up_making())?;
     // One of 1 GiB is shown when all of it is there.
     if size < GIB || is_last {
         show_all(&section, guard, by, first..first + made);

@@ -3,7 +3,7 @@
 
 use super::{Section, State};
 use crate::gate::lent;
-use crate::machine::{machine, spare_heap_for};
+use crate::machine::{machine, spare_heap_beside, spare_heap_for};
 use crate::sched::{self, Timeout};
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
@@ -58,10 +58,10 @@ pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), u
     let (place, call) = ((thread.number, depth), Call { record, stamp: *notes });
     if let Some(last) = calls.get_mut(&place) {
         *last = call;
-    } else if calls.len() >= CALLS_MAX {
+    } else if calls.len() >= CALLS_MAX || spare_heap_beside(&thread.task).is_err() {
+        // (Nobody pays for what is written down here, so nobody was promised it.)
         return if *is_any && uncounted { Ok(()) } else { Err(Error::Busy) };
     } else {
-        spare_heap_for(&thread.task)?;
         calls.insert(place, call);
     }
     Ok(())

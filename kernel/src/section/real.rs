@@ -5,7 +5,7 @@ use super::{SLICE, Section, State};
 use crate::claim;
 use crate::domain::Domain;
 use crate::keyed::{self, Tag};
-use crate::machine::spare_heap_for_page;
+use crate::task::Task;
 use crate::view::{self, Change, Stale, View};
 use abi::layout::{PAGE, pages_up};
 use abi::section::kind;
@@ -27,22 +27,26 @@ pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     let section = Section::find(address).ok_or(Error::NotFound)?;
     let (mut guard, pages) = open(&section, by, address, len)?;
     let state = &mut *guard;
-    let to = claim::use_of(state);
-    spare_heap_for_page(to)?;
+    claim::spare_heap_for_page(state)?;
     let (first, count) = (pages.start, pages.end - pages.start);
     let missing = state.pages.absent(first, count);
     let mut end = pages.end;
     if missing > 0 {
-        state.owner.charge(Resource::Frames, missing)?;
-        let new = || Frame::zeroed(to).map(Arc::new);
+        let paid = charge(&state.owner, missing)?;
         let made = match count {
             // Most are one page.
             1 => new().map_or(0, |new| u64::from(state.pages.supply(first, new).is_none())),
-            _ => state.pages.fill(first, count, new),
+            _ => {
+                let mut left = paid;
+                state.pages.fill(first, count, || {
+                    left = left.checked_sub(1)?;
+                    new()
+                })
+            }
         };
         state.charged += made;
         if made < missing {
-            state.owner.release(Resource::Frames, missing - made);
+            state.owner.release(Resource::Frames, paid - made);
             end = pages.clone().find(|page| state.pages.get(*page).is_none()).unwrap_or(end);
             if end == first {
                 return Err(Error::NoMemory);
@@ -55,6 +59,32 @@ pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
         show_all(&section, guard, by, first..end);
     }
     Ok(done)
+}
+
+fn new() -> Option<Arc<Frame>> {
+    Frame::zeroed().map(Arc::new)
+}
+
+/// Charges so many frames, or as many as there are for the owner: one at least.
+#[inline(always)]
+fn charge(owner: &Task, missing: u64) -> Result<u64, Error> {
+    match owner.charge(Resource::Frames, missing) {
+        Ok(()) => Ok(missing),
+        Err(why) => charge_some(owner, missing, why),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn charge_some(owner: &Task, mut missing: u64, mut why: Error) -> Result<u64, Error> {
+    while why == Error::NoMemory && missing > 1 {
+        missing /= 2;
+        match owner.charge(Resource::Frames, missing) {
+            Ok(()) => return Ok(missing),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
 }
 
 /// Maps pages of a section where the domain sees them.
@@ -103,7 +133,7 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     }
     let count = pages.end - pages.start;
     if state.pages.copies(pages.start, count) {
-        spare_heap_for_page(claim::use_of(&state))?;
+        claim::spare_heap_for_page(&state)?;
     }
     state.give_up_making();
     let State { mapped, pages: map, owner, charged, paged, .. } = &mut *state;
@@ -128,11 +158,16 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
         let paid = freed.min(*charged);
         *charged -= paid;
         owner.release(Resource::Frames, paid);
-        state.show_charged();
+        state.show_frames();
     }
-    drop(state);
-    if let Some(stale) = stale {
-        stale.flush();
+    match stale {
+        // (That lists have become shorter is seen with the next page that comes.)
+        None => drop(state),
+        Some(stale) => {
+            state.count_lists();
+            drop(state);
+            stale.flush();
+        }
     }
     Ok(len)
 }

@@ -5,6 +5,7 @@ use super::{Section, State};
 use crate::claim::{self, Present};
 use crate::domain::Domain;
 use crate::machine::spare_heap_for;
+use crate::promise;
 use crate::view::{self, Change, Stale};
 use abi::layout::PAGE;
 use abi::pager::{page, supply as flag};
@@ -60,6 +61,11 @@ impl Named {
         if paid.is_by(&state.owner) { Ok(state) } else { Err(Error::Busy) }
     }
 
+    /// Who pays for the page, if frames are so few that it matters. Call without locks.
+    fn payer_where_short(&self) -> Option<Arc<Task>> {
+        if promise::are_frames_plenty(1) { None } else { Some(self.section.owner()) }
+    }
+
     /// Takes the page out; nobody can reach it when what is returned was flushed.
     fn take(&self, state: &mut State) -> Option<(Given, Stale)> {
         let frame = state.pages.take_one(self.page)?;
@@ -109,7 +115,7 @@ impl Named {
             // Room for the mark was there since it was made: the section was cut short meanwhile, and this page with it.
             return;
         }
-        let paid = given.paid.filter(|paid| paid.is_by(&state.owner)).map_or_else(|| Paid::by(&state.owner), Ok);
+        let paid = given.paid.filter(|paid| paid.is_by(&state.owner)).map_or_else(|| Paid::by(&state.owner, None), Ok);
         if let Ok(paid) = paid {
             let stale = self.put(&mut state, given.frame, paid);
             if given.was_invalid {
@@ -125,8 +131,9 @@ impl Named {
 struct Paid(Option<Arc<Task>>);
 
 impl Paid {
-    fn by(owner: &Arc<Task>) -> Result<Paid, Error> {
-        owner.charge(Resource::Frames, 1)?;
+    /// `from`: who pays for the page so far, if that matters.
+    fn by(owner: &Arc<Task>, from: Option<&Task>) -> Result<Paid, Error> {
+        owner.charge_shared(1, 0, from)?;
         Ok(Paid(Some(owner.clone())))
     }
 
@@ -186,12 +193,14 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
     if Arc::ptr_eq(&source.section, &to.section) {
         return Err(Error::BadArgument);
     }
+    let copy = flags & flag::COPY != 0;
+    let from = if copy { None } else { source.payer_where_short() };
     let paid = {
         let mut state = to.lock(by, Rights::CHANGE_ACL)?;
         if !is_free(&state) {
             return Err(Error::Exists);
         }
-        let paid = Paid::by(&state.owner)?;
+        let paid = Paid::by(&state.owner, from.as_deref())?;
         if clean && state.paged.clean.pieces_for(to.page, 1) > 0 {
             // Room for the mark is paid for and made; it is set when the page is there.
             mark(&mut state, to.page, true)?;
@@ -199,7 +208,6 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
         }
         paid
     };
-    let copy = flags & flag::COPY != 0;
     let given = give(by, &source, copy)?;
     let free = to.lock_again(by, Rights::CHANGE_ACL, &paid).and_then(|state| if is_free(&state) { Ok(state) } else { Err(Error::Exists) });
     // (Whoever has cut the section short meanwhile has had the room for the mark back, and it is paid for anew.)
@@ -225,6 +233,7 @@ fn mark(state: &mut State, page: u64, clean: bool) -> Result<(), Error> {
         let pieces = state.paged.clean.pieces_for(page, 1);
         state.owner.charge(Resource::Frames, pieces)?;
         state.paged.clean.put(page, 1);
+        state.count_lists();
     } else {
         state.paged.clean.take(page, 1);
     }
@@ -268,7 +277,8 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
     if target.as_ref().is_some_and(|target| Arc::ptr_eq(&target.section, &source.section)) {
         return Err(Error::BadArgument);
     }
-    let reserve = |target: &Named| Paid::by(&without_pager(target.lock(by, Rights::READ | Rights::WRITE))?.owner);
+    let from = source.payer_where_short();
+    let reserve = |target: &Named| Paid::by(&without_pager(target.lock(by, Rights::READ | Rights::WRITE))?.owner, from.as_deref());
     let paid = target.as_ref().map(reserve).transpose()?;
     let (was, taken) = {
         let mut state = source.lock(by, Rights::CHANGE_ACL)?;

@@ -94,6 +94,9 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
             state.owner.charge(Resource::Frames, pieces)?;
         }
         state.invalid.put(first, count);
+        if pieces > 0 {
+            state.count_lists();
+        }
         view::hide(&mut state.mapped, offset, len)
     };
     // The short way is for what one view has mapped.

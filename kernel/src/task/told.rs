@@ -2,6 +2,7 @@
 
 use super::Task;
 use crate::info::word;
+use crate::promise;
 use abi::Error;
 use abi::task::{Ended, TaskInfo};
 use alloc::vec::Vec;
@@ -13,14 +14,28 @@ impl Task {
     /// Keeps the exit code of a thread for who joins it later.
     pub fn remember_end(&self, thread: u64, code: u64) {
         let most = self.ledger.lock().limits().threads;
-        self.ended.lock().keep(thread, code, most, || self.charge(Resource::Frames, 1).is_ok());
+        self.ended.lock().keep(thread, code, most, || {
+            let is_paid = self.charge(Resource::Frames, 1).is_ok();
+            if is_paid {
+                self.counts_list(0, promise::FRAME);
+            }
+            is_paid
+        });
     }
 
     /// `thread_join` of one that has ended: its code, which can be asked for once.
     pub fn joined(&self, thread: u64) -> Result<u64, Error> {
         let (code, frames) = self.ended.lock().take(thread);
-        self.release(Resource::Frames, frames);
+        self.release_codes(frames);
         code.ok_or(Error::NotFound)
+    }
+
+    /// So many frames of codes are needed no more.
+    pub(super) fn release_codes(&self, frames: u64) {
+        if frames > 0 {
+            self.counts_list(frames * promise::FRAME, 0);
+            self.release(Resource::Frames, frames);
+        }
     }
 
     /// One of its threads has run for so many nanoseconds more.

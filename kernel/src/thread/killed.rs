@@ -198,6 +198,7 @@ impl Thread {
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
+            inner.leads_nowhere(&self.task);
             let gone = core::mem::take(&mut inner.gone);
             (core::mem::take(&mut inner.domains), gone, leads)
         };

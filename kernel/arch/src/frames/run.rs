@@ -1,6 +1,6 @@
 //! Frames in a row.
 
-use super::{CACHES, Frame, MACHINE, PAGE, POOL, Use, direct, give_up, wipe};
+use super::{CACHES, Frame, MACHINE, PAGE, POOL, direct, give_up, wipe};
 use core::sync::atomic::Ordering;
 
 /// Frames in a row that nobody has had since they were taken; those that are left go back when this is dropped.
@@ -25,11 +25,10 @@ impl Run {
     ///
     /// # Errors
     /// [`Why`]; nothing was taken.
-    pub fn take(count: u64, align: u64, to: Use) -> Result<Run, Why> {
-        let reserve = if to == Use::Any { MACHINE.reserve.load(Ordering::Relaxed) } else { 0 };
+    pub fn take(count: u64, align: u64) -> Result<Run, Why> {
         let try_it = || {
             let mut pool = POOL.lock();
-            if MACHINE.free.load(Ordering::Relaxed) < count.saturating_add(reserve) {
+            if MACHINE.free.load(Ordering::Relaxed) < count {
                 return Err(Why::TooFew);
             }
             let next = pool.take_run(count, align).ok_or(Why::Scattered)?;

@@ -78,7 +78,7 @@ pub enum Stopped {
 pub(super) fn page() -> u64 {
     static CODE: Once<u64> = Once::new();
     *CODE.call_once(|| {
-        let page = frames::take_zeroed(frames::Use::Any).expect("memory for the gate");
+        let page = frames::take_zeroed().expect("memory for the gate");
         // SAFETY: the symbols delimit less than a page of constants; the frame is ours.
         unsafe {
             let begin = &raw const gate_begin;
