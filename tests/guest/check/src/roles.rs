@@ -221,7 +221,9 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             musubi::println!("{}", (end - begin) * 1_000_000 / (ended - began));
             0
         }
-        "flooder" | "takes-all" | "strangers-caller" | "other-user" => crate::two_users::run(role, words),
+        "flooder" | "takes-all" | "takes-memory" | "strangers-caller" | "other-user" => {
+            crate::two_users::run(role, words)
+        }
         "placed" => crate::place::role(),
         "places" => crate::placer::role(),
         "nsys-count" => crate::place::count(at(0), at(1)),

@@ -1,6 +1,8 @@
 //! Two users, and two programs of one: whatever the one takes of posts, messages, waits and accounts, the other one has its part, and so have
 //! servers and drivers (K1-41, K1-U12). The second user's programs are started by a server of the system's, `tests/guest/other-user`.
 
+mod memory;
+
 use crate::info;
 use crate::interrupts::{keyboard, probe};
 use crate::memory::{data, load, load_text, store, store_text};
@@ -34,6 +36,8 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// Where in the memory that both see the reason lies why something went wrong; before it what the second user could have.
 const REASON: u64 = 64;
 const COUNTS: u64 = 3;
+/// Where it is told that it needs only few posts: each takes some of the kernel's heap, of which all that it was promised were too much.
+const FEW: u64 = 32;
 
 fn role(words: &[&str]) -> Result<Child, String> {
     let all: Vec<&str> = ["check", "as"].iter().chain(words).copied().collect();
@@ -108,7 +112,7 @@ fn look(post: Post) -> Result<thread::Thread, Error> {
 }
 
 impl Taken {
-    /// Accounts, or posts and waits; and messages. (The kernel's heap, of which there is no part for each user, is not enough for all of them.)
+    /// Accounts, or posts and waits; and messages. (What one user may have of the kernel's heap is not enough for all of them.)
     fn all(accounts: bool) -> Result<Taken, String> {
         let (post, empty) = (Post::any().map_err(doing("post"))?, Post::any().map_err(doing("post"))?);
         post.allow(&everybody(Rights::CALL)).map_err(doing("rights"))?;
@@ -124,12 +128,12 @@ impl Taken {
             match one_that_has_sent(&code, post) {
                 Ok(Some(one)) => programs.push(one),
                 Ok(None) => break,
-                // There the heap is smaller than the part.
+                // His part of the heap is smaller.
                 Err(_) if programs.len() as u64 > 4 * ENOUGH => break,
                 Err(why) => return Err(format!("after {}: {why}", programs.len())),
             }
         }
-        // All were had; of the heap, which they take as well, the other one needs some.
+        // All were had; of the heap, which they take as well, what comes next needs some.
         programs.drain(programs.len() / 2..).try_for_each(end)?;
         code.delete().map_err(doing("delete"))?;
         // Of each thread a record.
@@ -259,9 +263,11 @@ fn end(task: u64) -> Outcome {
     }
 }
 
-/// One user takes all that he can get. The other one, who comes only then, has as much as if there were nobody else; servers begin anew, and
-/// interrupts come; and what was taken is had again afterwards.
-fn a_user_leaves_others_theirs() -> Outcome {
+/// The other user takes his part, and says what he could have.
+type Other<'a> = &'a dyn Fn() -> Result<Vec<u64>, String>;
+
+/// Does something beside another user, who has found before what he has if there is nobody else. `few`: he needs only few posts.
+fn beside_a_user(few: bool, does: impl FnOnce(Other, &Vec<u64>) -> Outcome) -> Outcome {
     let client = MemoryClient::bind(names::lookup("memory").map_err(doing("memory"))?).map_err(doing("other-user"))?;
     let shared = data(PAGE).map_err(doing("memory for both"))?;
     let rights = Rights::READ | Rights::WRITE;
@@ -269,6 +275,7 @@ fn a_user_leaves_others_theirs() -> Outcome {
     section::grant(shared.base(), &entry).map_err(doing("the other user's right"))?;
     let other = || -> Result<Vec<u64>, String> {
         (0..=COUNTS).for_each(|word| store(shared.base() + word * 8, 0));
+        store(shared.base() + FEW, few.into());
         store_text(shared.base() + REASON, "it has said nothing");
         let status = client.want(shared.base()).map_err(doing("the other user"))?;
         same!(status, 0, "the other user: {}", load_text(shared.base() + REASON));
@@ -282,6 +289,22 @@ fn a_user_leaves_others_theirs() -> Outcome {
     same!(others.len(), 1, "other persons than this one");
     let how = run_role(&["peek", &format!("{:#x}", others[0] + PAGE)])?;
     same!((how.kind, how.cause, how.section), (exit::FAULT, cause::DENIED, others[0]), "reading about the other one");
+    does(&other, &alone)?;
+    first.free(false).map_err(doing("giving back"))?;
+    shared.delete().map_err(doing("giving back"))
+}
+
+/// One user takes all that he can get. The other one, who comes only then, has as much as if there were nobody else; servers begin anew, and
+/// interrupts come; and what was taken is had again afterwards.
+fn a_user_leaves_others_theirs() -> Outcome {
+    beside_a_user(false, |other, alone| {
+        leaves_others_theirs(other, alone)?;
+        same!(other()?, *alone, "what the other user has afterwards");
+        Ok(())
+    })
+}
+
+fn leaves_others_theirs(other: Other, alone: &Vec<u64>) -> Outcome {
     let mut before = [None; 2];
     for n in 0..4 {
         let accounts = n % 2 == 0;
@@ -290,7 +313,7 @@ fn a_user_leaves_others_theirs() -> Outcome {
         let [posts, waits, programs, messages] = counts;
         let fewest = if accounts { programs.min(messages) } else { posts.min(waits).min(messages) };
         holds!(fewest >= ENOUGH, "posts, waits, accounts and messages: only {counts:?}");
-        let outcome = beside(&other, &alone);
+        let outcome = beside(other, alone);
         taken.give_back()?;
         outcome.map_err(|why| format!("beside {counts:?}: {why}"))?;
         let first: [u64; 4] = *before[n % 2].get_or_insert(counts);
@@ -298,13 +321,11 @@ fn a_user_leaves_others_theirs() -> Outcome {
         let near = |at: usize| counts[at].abs_diff(first[at]) <= 8;
         holds!([0, 1, 3].into_iter().all(near), "{first:?} at first, and then {counts:?}");
     }
-    same!(other()?, alone, "what the other user has afterwards");
-    first.free(false).map_err(doing("giving back"))?;
-    shared.delete().map_err(doing("giving back"))
+    Ok(())
 }
 
-fn beside(other: &impl Fn() -> Result<Vec<u64>, String>, alone: &[u64]) -> Outcome {
-    same!(other()?, alone, "what the other user can have beside");
+fn beside(other: Other, alone: &Vec<u64>) -> Outcome {
+    same!(other()?, *alone, "what the other user can have beside");
     for name in ["clock", "keyboard", "names"] {
         servers::act(name, servers::acts::RESTART).map_err(|e| format!("{name}: {e}"))?;
     }
@@ -334,13 +355,18 @@ fn takes_its_part(shared: u64) -> Outcome {
     let post = Post::any().map_err(doing("a post"))?;
     // Posts.
     let mut posts = Vec::new();
+    let most = if load(shared + FEW) == 0 { u64::MAX } else { ENOUGH };
     let refused = loop {
+        if posts.len() as u64 == most {
+            break None;
+        }
         match Post::any() {
             Ok(post) => posts.push(post),
-            Err(error) => break error,
+            Err(error) => break Some(error),
         }
     };
-    same!(refused, Error::PostQuota, "the refusal of posts after {}", posts.len());
+    let due = (most == u64::MAX).then_some(Error::PostQuota);
+    same!(refused, due, "the refusal of posts after {}", posts.len());
     store(shared, posts.len() as u64);
     holds!(posts.len() as u64 >= ENOUGH, "only {} posts", posts.len());
     posts.drain(..).try_for_each(|post| post.free(false)).map_err(doing("giving back"))?;
@@ -367,6 +393,7 @@ fn takes_its_part(shared: u64) -> Outcome {
     }
     holds!(flood_apart(post)? > 0, "a program that was started sends nothing");
     received(post);
+    memory::takes_its_part()?;
     // An interrupt, and the server that tells of it.
     probe(&keyboard()?)?;
     post.free(false).map_err(doing("freeing"))
@@ -383,6 +410,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "flooder" => flooder(at),
         // With limits that no check has.
         "takes-all" => ends(a_user_leaves_others_theirs()),
+        "takes-memory" => ends(memory::a_user_leaves_others_memory()),
         "strangers-caller" => ends(stranger::is_called()),
         _ => other_user(at),
     }

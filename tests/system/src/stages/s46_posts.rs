@@ -71,6 +71,12 @@ pub fn cases() -> Vec<Case> {
             .timeout(400)
             .spread()
             .placed_thoroughly(),
+        sh("a_user_leaves_others_memory", "limit sections=60000 threads=3000 check as takes-memory")
+            .ours("other-user", "bin/memory")
+            .mem("128M")
+            .timeout(400)
+            .spread()
+            .placed_thoroughly(),
         sh("a_strangers_service", "check as strangers-caller")
             .ours("other-user", "bin/memory")
             .mem("128M")
