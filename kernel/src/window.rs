@@ -167,13 +167,17 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     }
     section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
     let alias = Alias { delta: offset.wrapping_sub(range.start), section: Arc::downgrade(&section), protection };
-    in_parts(task, &range, |aliases, part| {
-        aliases.insert(part, alias.clone());
-        true
+    let is_whole = in_parts(task, &range, |aliases, part| {
+        // With the lock: who ends the task has said so before he takes out what is there, and nothing comes behind him.
+        let is_dead = task.is_dead();
+        if !is_dead {
+            aliases.insert(part, alias.clone());
+        }
+        !is_dead
     });
     count(task);
     forget(task, &range);
-    Ok(address)
+    if is_whole { Ok(address) } else { Err(Error::Dead) }
 }
 
 /// Takes mappings out. Of many, whoever looks meanwhile finds a part gone.
