@@ -42,8 +42,17 @@ fn charge(task: &Task) -> impl FnMut() -> bool {
     || task.charge(Resource::Frames, 1).is_ok()
 }
 
-fn no_room(_: NoRoom) -> Error {
-    Error::MemoryQuota
+/// Why it was not paid, or not there: it is asked for once more.
+#[cold]
+#[inline(never)]
+fn no_room(task: &Task) -> Error {
+    match task.charge(Resource::Frames, 1) {
+        Ok(()) => {
+            task.release(Resource::Frames, 1);
+            Error::NoMemory
+        }
+        Err(why) => why,
+    }
 }
 
 /// A gate for a new thread whose own domain it will first run in.
@@ -55,10 +64,7 @@ pub fn make_gate(task: &Arc<Task>, own: &Arc<Domain>) -> Result<Gate, Error> {
         charged += u64::from(is_paid);
         is_paid
     });
-    let mut gate = made.map_err(|why| {
-        task.release(Resource::Frames, charged);
-        no_room(why)
-    })?;
+    let mut gate = made.map_err(|NoRoom| no_room(task)).inspect_err(|_| task.release(Resource::Frames, charged))?;
     match begin(&mut gate, task, own) {
         Ok(()) => Ok(gate),
         Err(error) => {
@@ -71,9 +77,9 @@ pub fn make_gate(task: &Arc<Task>, own: &Arc<Domain>) -> Result<Gate, Error> {
 fn begin(gate: &mut Gate, task: &Arc<Task>, own: &Arc<Domain>) -> Result<(), Error> {
     let address = records(LOOSE) + slot(FIRST);
     let record = Record { cell: arch::gate::cell(OWN), records: records(OWN), domain: OWN, register: arch::gate::REGISTER_PLAIN, ..Record::default() };
-    gate.set_record(address, &record, &mut charge(task)).map_err(no_room)?;
+    gate.set_record(address, &record, &mut charge(task)).map_err(|NoRoom| no_room(task))?;
     gate.set_frame(0, Frame { rip: BY_KERNEL | MORE, sp: 0, record: address });
-    gate.add_domain(OWN, own.stack.1.saturating_sub(16), own.root(), &mut charge(task)).map_err(no_room)
+    gate.add_domain(OWN, own.stack.1.saturating_sub(16), own.root(), &mut charge(task)).map_err(|NoRoom| no_room(task))
 }
 
 impl Inner {
@@ -199,7 +205,7 @@ impl Inner {
             return Err(Error::Busy);
         }
         let from = self.domain.number;
-        let len = self.gate.reach(from, binding_of(address), &mut charge(&thread.task)).map_err(no_room)?;
+        let len = self.gate.reach(from, binding_of(address), &mut charge(&thread.task)).map_err(|NoRoom| no_room(&thread.task))?;
         self.lengthen(len);
         self.write(thread, address, record)
     }
@@ -207,7 +213,7 @@ impl Inner {
     /// Makes room for what plain calls keep.
     pub fn make_plain(&mut self, thread: &Thread) -> Result<(), Error> {
         spare_heap_for(&thread.task)?;
-        self.gate.make_plain(&mut charge(&thread.task)).map_err(no_room)
+        self.gate.make_plain(&mut charge(&thread.task)).map_err(|NoRoom| no_room(&thread.task))
     }
 
     /// A record for a call without a binding, that no other call under way came by.
@@ -249,7 +255,7 @@ impl Inner {
             }
         }
         let full = self.complete(address, record);
-        self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(no_room)?;
+        self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(|NoRoom| no_room(&thread.task))?;
         self.leads_to(thread, record.domain, address);
         Ok(())
     }
@@ -338,7 +344,7 @@ impl Inner {
     /// Gives a new domain its number, cell and root.
     pub fn add_domain(&mut self, thread: &Thread, number: u32, domain: Arc<Domain>) -> Result<(), Error> {
         let sp = domain.stack.1.saturating_sub(16);
-        self.gate.add_domain(number, sp, domain.root(), &mut charge(&thread.task)).map_err(no_room)?;
+        self.gate.add_domain(number, sp, domain.root(), &mut charge(&thread.task)).map_err(|NoRoom| no_room(&thread.task))?;
         while self.domains.len() <= number as usize {
             self.domains.push(None);
         }
