@@ -9,7 +9,7 @@ use abi::task::USER_SYSTEM;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::Heap;
-use arch::frames;
+use arch::frames::{self, Run, Why};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use parts::{Cut, Users};
@@ -31,7 +31,7 @@ const CUT: Cut<KINDS> = Cut { part: 2, least: [64, 64 << 10] };
 /// call needs at a time, and two for what interrupts it; a task its views.
 const WEIGHTS: Weights = Weights {
     section: Weight { least: size_of::<Section>() as u64, most: 1856 },
-    thread: Weight { least: size_of::<Task>() as u64, most: 10 << 10 },
+    thread: Weight { least: size_of::<Task>() as u64, most: 11 << 10 },
     frame: Weight { least: 0, most: 32 },
 };
 const _: () = assert!(size_of::<Section>() <= 1200 && size_of::<Thread>() <= 1800 && size_of::<Task>() <= size_of::<Thread>());
@@ -62,7 +62,7 @@ const ROOM: u64 = 32 << 10;
 /// With so many frames free anybody may have one, whatever was promised.
 static PLENTY: AtomicU64 = AtomicU64::new(0);
 /// Processors that look at the same time may each take so many before the others see it.
-const AT_ONCE: u64 = 64;
+pub const AT_ONCE: u64 = 64;
 
 struct Promised {
     users: Users<KINDS>,
@@ -101,14 +101,13 @@ pub fn set_up() {
     let free = frames::free();
     let amounts = [word(free / FRAMES_PART), word(arch::heap_for_promises())];
     PROMISED.call_once(|| Promised { users: Users::new(USERS_MAX, amounts, amounts, CUT), roots: Mutex::default() });
-    let reserve = free - frames::to_spare();
-    PLENTY.store(reserve + u64::from(amounts[FRAMES]) + AT_ONCE, Ordering::Relaxed);
+    PLENTY.store(frames::reserve() + u64::from(amounts[FRAMES]) + AT_ONCE, Ordering::Relaxed);
 }
 
 /// A task begins, of which nobody knows yet. The first one of a user is promised his part.
 pub fn begins(task: &Arc<Task>) {
-    let Some(promised) = PROMISED.get().filter(|_| task.user != USER_SYSTEM) else { return };
     let root = task.root();
+    let Some(promised) = bound(root) else { return };
     let counts = if !ptr::eq(root, &**task) {
         // Behind the last one's end nobody is left whose promise it could be.
         let more = |tasks: u32| (tasks > 0).then_some(tasks + 1);
@@ -162,6 +161,23 @@ impl Promised {
         };
         self.users.owed(kind, |number| word(had(number))).into()
     }
+
+    /// Frames that who has some charged leaves when he takes them: what the system keeps, and all that is owed unless he has no more than he was promised.
+    fn to_be_left(&self, root: &Task) -> u64 {
+        let (number, all) = (root.promise.number.load(Ordering::Acquire), self.had());
+        let is_his = self.users.is_promised(number, FRAMES, word(all[number as usize].frames));
+        frames::reserve() + if is_his { 0 } else { self.beside(&all) }
+    }
+
+    /// The same beside the system's.
+    fn beside(&self, all: &All) -> u64 {
+        self.owed(FRAMES, all) + AT_ONCE
+    }
+}
+
+/// The promises, for those whom they bind: not for the system.
+fn bound(root: &Task) -> Option<&'static Promised> {
+    PROMISED.get().filter(|_| root.user != USER_SYSTEM)
 }
 
 /// Whether there are so many frames that anybody may have some more, whatever was promised.
@@ -179,17 +195,9 @@ pub fn are_frames_plenty(frames: u64) -> bool {
 #[inline(never)]
 pub fn look_for_frames(task: &Task, frames: u64, from: Option<&Task>) -> Result<(), Error> {
     let root = task.root();
-    let number = root.promise.number.load(Ordering::Acquire);
-    let is_same = |from: &Task| from.user == task.user;
-    let Some(promised) = PROMISED.get().filter(|_| root.user != USER_SYSTEM && !from.is_some_and(is_same)) else { return Ok(()) };
-    let (free, all) = (frames::to_spare(), promised.had());
-    let is_his = promised.users.is_promised(number, FRAMES, word(all[number as usize].frames));
-    let is_there = if is_his { free >= frames } else { is_beside(promised, frames, free, &all) };
-    if is_there { Ok(()) } else { Err(Error::NoMemory) }
-}
-
-fn is_beside(promised: &Promised, frames: u64, free: u64, all: &All) -> bool {
-    free >= promised.owed(FRAMES, all) + frames + AT_ONCE
+    let is_same = |from: &Task| from.root().user == root.user;
+    let Some(promised) = bound(root).filter(|_| frames > 0 && !from.is_some_and(is_same)) else { return Ok(()) };
+    if frames::free() >= promised.to_be_left(root) + frames { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// The same of a frame that was charged before, but shared: what is owed to others, who count it as had, is not there for that.
@@ -203,8 +211,28 @@ pub fn may_copy(task: &Task) -> Result<(), Error> {
 #[cold]
 #[inline(never)]
 fn look_for_copy(task: &Task) -> Result<(), Error> {
-    let Some(promised) = PROMISED.get().filter(|_| task.user != USER_SYSTEM) else { return Ok(()) };
-    if is_beside(promised, 1, frames::to_spare(), &promised.had()) { Ok(()) } else { Err(Error::NoMemory) }
+    let Some(promised) = bound(task.root()) else { return Ok(()) };
+    if frames::to_spare() > promised.beside(&promised.had()) { Ok(()) } else { Err(Error::NoMemory) }
+}
+
+/// Whether the next [`AT_ONCE`] frames of many that were charged to a task are there still: others may have taken theirs since that was looked at.
+#[inline(always)]
+pub fn are_there_still(task: &Task) -> bool {
+    are_frames_plenty(AT_ONCE) || look_for_frames(task, AT_ONCE, None).is_ok()
+}
+
+/// Frames in a row that were charged to a task. Whether they are there still is looked at in one step with taking them: they may be a great part of what is free.
+///
+/// # Errors
+/// As of [`Run::take`].
+pub fn take_run(task: &Task, count: u64, align: u64) -> Result<Run, Why> {
+    match Run::take(count, align, PLENTY.load(Ordering::Relaxed)) {
+        Err(Why::TooFew) => {
+            let root = task.root();
+            Run::take(count, align, bound(root).map_or(0, |promised| promised.to_be_left(root)))
+        }
+        other => other,
+    }
 }
 
 /// Looks whether there is something of the kernel's heap for a task, where that is not plenty. `is_counted`: its ledger counts it, so it may be what its user
@@ -215,10 +243,11 @@ fn look_for_copy(task: &Task) -> Result<(), Error> {
 #[cold]
 #[inline(never)]
 pub fn look_for_heap(task: &Task, what: Heap, is_counted: bool) -> Result<(), Error> {
-    let has_room = match PROMISED.get().filter(|_| task.user != USER_SYSTEM) {
+    let root = task.root();
+    let has_room = match bound(root) {
         None => arch::heap_has_room(if what == Heap::Page { Heap::SystemsPage } else { Heap::SystemsObject }, 0),
         Some(promised) => {
-            let (number, all) = (task.root().promise.number.load(Ordering::Acquire), promised.had());
+            let (number, all) = (root.promise.number.load(Ordering::Acquire), promised.had());
             let had = all[number as usize].heap.most.saturating_add(ROOM);
             let is_his = is_counted && promised.users.is_promised(number, HEAP, word(had));
             is_his && arch::heap_has_room(Heap::Promised, 0) || arch::heap_has_room(what, promised.owed(HEAP, &all))

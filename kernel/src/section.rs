@@ -84,7 +84,7 @@ pub struct State {
     pub charged: u64,
     /// What lists of it take of the kernel's heap, as that is charged to him; and with how much for those of its pages.
     pub listed: (u64, u64),
-    /// Texts: so many of its frames are those of one of the system's that it is a clone of.
+    /// Texts: so many of its frames are those of one of the first task's that it is a clone of.
     pub shared: u64,
     /// Memory in a row that is not in it yet, though charged.
     making: Option<Box<large::Making>>,
@@ -414,12 +414,12 @@ impl Section {
                 return Err(Error::Busy);
             }
             state.cloning = true;
-            // Nobody stores to a text, and the system keeps what it has made.
-            let is_systems = kind == kind::TEXT && state.owner.user == USER_SYSTEM;
+            // Nobody stores to a text, and the first task keeps its own as long as the machine runs. (Others of the system's may be paid for by a person, or drop theirs.)
+            let is_firsts = kind == kind::TEXT && state.owner.is_first();
             let (resident, len) = (state.pages.resident(), state.len);
             view::change_all(self, state, len, Change::WriteProtect);
             // From here no processor can store to the pages without a fault, and faults wait for us.
-            (kind, resident, if is_systems { resident } else { 0 })
+            (kind, resident, if is_firsts { resident } else { 0 })
         };
         let uncharge = || {
             owner.counts_shared(shared, 0);

@@ -278,6 +278,7 @@ pub fn forget_text(text: &Section) {
         sched::breathe();
         let mut state = section.state.lock();
         let change = state.acl.forget_text(text.base);
+        state.count_lists();
         let _until_all_have_left = section.taking(&mut state, change);
         drop(state);
         section.list_changed(change);

@@ -73,7 +73,7 @@ const TABLES_AT_ONCE: u64 = 64;
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;
 /// The same when the kernel's heap, which they are kept in, is nearly used up.
-const KNOWN_FEW: usize = 16;
+const KNOWN_FEW: usize = 32;
 
 /// In which view a page of a section was last mapped where the section is by itself, and with which key. As long as this is the same, the view is
 /// registered with the section and with the key, and the key is that of the section's class.

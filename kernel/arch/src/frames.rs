@@ -174,10 +174,16 @@ pub fn free() -> u64 {
     MACHINE.free.load(Ordering::Relaxed)
 }
 
-/// Frames that are free beside those that are only for what is needed.
+/// Those that are only for what is needed.
+#[inline]
+pub fn reserve() -> u64 {
+    MACHINE.reserve.load(Ordering::Relaxed)
+}
+
+/// Frames that are free beside these.
 #[inline]
 pub fn to_spare() -> u64 {
-    free().saturating_sub(MACHINE.reserve.load(Ordering::Relaxed))
+    free().saturating_sub(reserve())
 }
 
 /// Free and all frames.

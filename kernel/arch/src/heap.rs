@@ -275,7 +275,7 @@ fn in_a_row(layout: Layout) -> Option<NonNull<u8>> {
     if layout.align() > PAGE {
         return None;
     }
-    let run = Run::take(layout.size().div_ceil(PAGE) as u64, 1).ok()?;
+    let run = Run::take(layout.size().div_ceil(PAGE) as u64, 1, 0).ok()?;
     NonNull::new(direct(run.into_address()))
 }
 

@@ -67,8 +67,8 @@ impl State {
         let gates = if self.has_gates { promise::GATES } else { 0 };
         let marks = (self.invalid.pieces() + self.paged.clean.pieces()) * promise::MARKS;
         let entries = (self.acl.entries().len() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
-        // (What a text has in common with one of the system's is that one's.)
-        let pages = if self.shared > 0 { 0 } else { self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES) };
+        // (What clones have in common each of them may have by itself with the next page.)
+        let pages = self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES);
         let mut now = stack + gates + marks + entries + self.structures.frames() * promise::FRAME + pages;
         if self.deleted {
             // It has been given back, or will be: nobody does that once more.

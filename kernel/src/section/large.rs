@@ -5,6 +5,7 @@ use super::real::{open, show_all};
 use super::{Section, State};
 use crate::claim;
 use crate::domain::Domain;
+use crate::promise;
 use abi::info::feature;
 use abi::layout::{PAGE, pages_up};
 use abi::section::{kind, real};
@@ -122,7 +123,7 @@ impl State {
             self.owner.release(Resource::Frames, count);
             return Err(Error::Exists);
         }
-        let run = Run::take(count, align).map_err(|why| {
+        let run = promise::take_run(&self.owner, count, align).map_err(|why| {
             self.owner.release(Resource::Frames, count);
             match why {
                 Why::TooFew => Error::NoMemory,

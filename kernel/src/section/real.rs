@@ -5,6 +5,7 @@ use super::{SLICE, Section, State};
 use crate::claim;
 use crate::domain::Domain;
 use crate::keyed::{self, Tag};
+use crate::promise;
 use crate::task::Task;
 use crate::view::{self, Change, Stale, View};
 use abi::layout::{PAGE, pages_up};
@@ -39,7 +40,10 @@ pub fn alloc(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
             _ => {
                 let mut left = paid;
                 state.pages.fill(first, count, || {
-                    left = left.checked_sub(1)?;
+                    if left.is_multiple_of(promise::AT_ONCE) && (left == 0 || !promise::are_there_still(&state.owner)) {
+                        return None;
+                    }
+                    left -= 1;
                     new()
                 })
             }

@@ -14,21 +14,21 @@ pub struct Run {
 /// Why there is no such run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Not so many frames are free.
+    /// Not so many frames are free beside those that are to be left.
     TooFew,
     /// They are, but not in a row.
     Scattered,
 }
 
 impl Run {
-    /// Takes so many frames, of which the first lies at a multiple of `align` frames, a power of two.
+    /// Takes so many frames, of which the first lies at a multiple of `align` frames, a power of two, and leaves `left` at least.
     ///
     /// # Errors
     /// [`Why`]; nothing was taken.
-    pub fn take(count: u64, align: u64) -> Result<Run, Why> {
+    pub fn take(count: u64, align: u64, left: u64) -> Result<Run, Why> {
         let try_it = || {
             let mut pool = POOL.lock();
-            if MACHINE.free.load(Ordering::Relaxed) < count {
+            if MACHINE.free.load(Ordering::Relaxed) < count.saturating_add(left) {
                 return Err(Why::TooFew);
             }
             let next = pool.take_run(count, align).ok_or(Why::Scattered)?;
