@@ -2,14 +2,15 @@
 //! (abi::gate; docs/decisions/0006).
 
 mod borrowed;
+mod leads;
 
 pub use borrowed::{Stacks, doorstep, ready_doorstep};
+pub use leads::Leads;
 
 use crate::domain::Domain;
 use crate::epc::{Foreign, More};
 use crate::machine::spare_heap_for;
 use crate::processor::here;
-use crate::promise;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
@@ -225,7 +226,7 @@ impl Inner {
             match self.gate.record(address).filter(|old| old.domain != 0) {
                 Some(old) if old == full => {
                     // Where the one before it of this number has ended, nobody knows any more that it leads there.
-                    self.leads_to(thread, record.domain, address);
+                    self.leads.insert(&thread.task, record.domain, address);
                     return Ok(address);
                 }
                 Some(_) => {}
@@ -246,36 +247,18 @@ impl Inner {
 
     fn write(&mut self, thread: &Thread, address: u64, record: &Record) -> Result<(), Error> {
         // What becomes of a domain is written into all records that lead to it. (Loose ones have a limit of their own.)
-        if let Some(leads) = self.leads.get_mut(&record.domain).filter(|leads| leads.len() >= LEADS_MAX && !leads.contains(&address)) {
-            let (gate, before) = (&self.gate, leads.len());
-            leads.retain(|at| gate.record(*at).is_some_and(|one| one.domain == record.domain));
-            self.led.0 = self.led.0.saturating_sub(before - leads.len());
-            if leads.len() >= LEADS_MAX && !arch::gate::is_loose(address) {
+        let is_full = |leads: &Leads| leads.get(&record.domain).is_some_and(|all| all.len() >= LEADS_MAX && !all.contains(&address));
+        if is_full(&self.leads) {
+            let gate = &self.gate;
+            self.leads.retain(record.domain, |at| gate.record(at).is_some_and(|one| one.domain == record.domain));
+            if is_full(&self.leads) && !arch::gate::is_loose(address) {
                 return Err(Error::TooBig);
             }
         }
         let full = self.complete(address, record);
         self.gate.set_record(address, &full, &mut charge(&thread.task)).map_err(|NoRoom| no_room(&thread.task))?;
-        self.leads_to(thread, record.domain, address);
+        self.leads.insert(&thread.task, record.domain, address);
         Ok(())
-    }
-
-    /// A record leads to this domain. (What that takes is charged as long as the thread is there.)
-    fn leads_to(&mut self, thread: &Thread, domain: u32, address: u64) {
-        if self.leads.entry(domain).or_default().insert(address) {
-            self.led.0 += 1;
-            if self.led.0 > self.led.1 {
-                self.led.1 = self.led.0;
-                thread.task.counts_list(0, promise::RECORD);
-            }
-        }
-    }
-
-    /// Nothing leads anywhere any more: the thread has ended.
-    pub fn leads_nowhere(&mut self, task: &Task) {
-        self.leads.clear();
-        let (_, most) = core::mem::take(&mut self.led);
-        task.counts_list(most as u64 * promise::RECORD, 0);
     }
 
     /// What follows from the domains that a record leads from and to.
@@ -370,9 +353,7 @@ impl Inner {
 
     /// Forgets a domain that the thread is not inside of.
     pub fn drop_domain(&mut self, number: u32) -> Option<Arc<Domain>> {
-        let leads = self.leads.remove(&number).unwrap_or_default();
-        self.led.0 = self.led.0.saturating_sub(leads.len());
-        self.gate.clear_records(leads);
+        self.gate.clear_records(self.leads.remove(number));
         self.gate.forget_plain(number, 0);
         // Its own calls: nobody can make them, and the next domain of this number finds none.
         self.gate.clear_records((0..self.records_of(number)).map(|binding| records(number) + slot(binding)));

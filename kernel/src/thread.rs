@@ -7,7 +7,7 @@ mod told;
 use crate::claim::passed::Passed;
 use crate::fault::{Bereft, Handled};
 use crate::domain::{self, Domain, retire};
-use crate::crossing::{self, OWN, Stacks};
+use crate::crossing::{self, Leads, OWN, Stacks};
 use crate::epc::More;
 use crate::keyed::{self, TaskView};
 use crate::line::Called;
@@ -34,7 +34,7 @@ use abi::task::state;
 use abi::task::{STACK_DEFAULT, USER_SYSTEM};
 use abi::{AclEntry, Error, Rights};
 use ::sched::{Life, Phase, Wish};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -74,10 +74,9 @@ pub struct Inner {
     /// Those that are of no use any more, until the thread leaves the kernel.
     gone: Vec<Arc<Domain>>,
     pub numbers: BTreeMap<u64, u32>,
-    /// The records that lead to a domain, and how far its own records go; how many of those are charged, and were at the most.
-    pub leads: BTreeMap<u32, BTreeSet<u64>>,
+    /// The records that lead to a domain, and how far its own records go.
+    pub leads: Leads,
     pub reach: BTreeMap<u32, u32>,
-    pub led: (usize, usize),
     /// The exception that the thread entered the kernel by, if it was in the gate.
     pub vector: u64,
     /// FS and GS bases of the code in the window; native programs have none.
@@ -245,9 +244,8 @@ impl Thread {
                 numbers: [(text.base, OWN)].into(),
                 gone: Vec::new(),
                 domains: alloc::vec![None, Some(domain.clone())],
-                leads: [(OWN, [gate.frame(0).record].into())].into(),
+                leads: Leads::new(OWN, gate.frame(0).record),
                 reach: BTreeMap::new(),
-                led: (0, 0),
                 gate,
                 vector: 0,
                 domain,

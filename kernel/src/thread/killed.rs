@@ -191,14 +191,13 @@ impl Thread {
         let (domains, gone, leads) = {
             let mut inner = self.inner.lock();
             // Nobody calls any more, so nothing is to be found out of what leads where.
-            let leads = core::mem::take(&mut inner.leads);
+            let leads = inner.leads.end(&self.task);
             while let Some((_, more)) = inner.pop() {
                 left.extend(more);
             }
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
-            inner.leads_nowhere(&self.task);
             let gone = core::mem::take(&mut inner.gone);
             (core::mem::take(&mut inner.domains), gone, leads)
         };
