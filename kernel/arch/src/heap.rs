@@ -100,8 +100,11 @@ pub enum Heap {
 }
 
 const WHOSE: usize = 6;
-/// So many of 32 parts may be in use.
-const MAY_BE_USED: [u64; WHOSE] = [20, 27, 28, 28, 30, 31];
+/// So many of 32 parts may be in use. (Whoever is refused one more object finds the lists of pages for those that he has.)
+const MAY_BE_USED: [u64; WHOSE] = [20, 25, 28, 28, 30, 31];
+/// And so many of them are there for promises, whatever is in use by anybody.
+const PROMISED: u64 = 7;
+const _: () = assert!(MAY_BE_USED[Heap::Anybody as usize] + PROMISED <= MAY_BE_USED[Heap::Promised as usize]);
 /// As long as most of that part is put by.
 const UNTIL: [usize; WHOSE] = [0, 0, 1, 1, 2, 2];
 /// The same in bytes; 0: not now.
@@ -109,7 +112,7 @@ static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
 
 /// What can be promised: anybody may have what there is beside.
 pub fn for_promises() -> u64 {
-    size() / 32 * (MAY_BE_USED[Heap::Object as usize] - MAY_BE_USED[Heap::Anybody as usize])
+    size() / 32 * PROMISED
 }
 
 impl PutBy {
