@@ -27,10 +27,10 @@ const FRAMES_PART: u64 = 10;
 /// A user is promised half of what nobody was before him, and so much at least, as long as there is.
 const CUT: Cut<KINDS> = Cut { part: 2, least: [64, 64 << 10] };
 
-/// What objects take of the heap, with what comes to each one when it is made: a few entries of a list, places where it is mapped, its place in tables. A thread has what one
+/// What objects take of the heap, with what comes to each one when it is made: a few entries of a list, places where it is mapped, its place in tables, the first calls with which addresses in it were passed. A thread has what one
 /// call needs at a time, and two for what interrupts it; a task its views.
 const WEIGHTS: Weights = Weights {
-    section: Weight { least: size_of::<Section>() as u64, most: 1856 },
+    section: Weight { least: size_of::<Section>() as u64, most: 2256 },
     thread: Weight { least: size_of::<Task>() as u64, most: 11 << 10 },
     frame: Weight { least: 0, most: 32 },
 };
@@ -47,8 +47,8 @@ pub const GATES: u64 = 16 << 10;
 pub const MARKS: u64 = 128;
 /// of what is paid for with a frame otherwise: structures, codes of threads that have ended,
 pub const FRAME: u64 = 4 << 10;
-/// of a binding,
-pub const BINDING: u64 = 256;
+/// of a binding, which knows its text for as long as it is there,
+pub const BINDING: u64 = 256 + size_of::<Section>() as u64;
 /// of a record of a thread, and in the list of the text that it leads to,
 pub const RECORD: u64 = 160;
 /// of a mapping in a window.
@@ -162,9 +162,18 @@ impl Promised {
         self.users.owed(kind, |number| word(had(number))).into()
     }
 
+    /// Bytes of the heap that other users were promised and may still come for: who has no more than he was promised leaves these, too, as what was charged may
+    /// have been given back before the heap has it again.
+    fn owed_to_others(&self, number: u32, all: &All) -> u64 {
+        let had = |one: u32| if one == number { u32::MAX } else { word(all[one as usize].heap.most) };
+        self.users.owed(HEAP, had).into()
+    }
+
     /// Frames that who has some charged leaves when he takes them: what the system keeps, and all that is owed unless he has no more than he was promised.
-    fn to_be_left(&self, root: &Task) -> u64 {
-        let (number, all) = (root.promise.number.load(Ordering::Acquire), self.had());
+    /// `more` are to be charged to him.
+    fn to_be_left(&self, root: &Task, more: u64) -> u64 {
+        let (number, mut all) = (root.promise.number.load(Ordering::Acquire), self.had());
+        all[number as usize].frames += more;
         let is_his = self.users.is_promised(number, FRAMES, word(all[number as usize].frames));
         frames::reserve() + if is_his { 0 } else { self.beside(&all) }
     }
@@ -186,18 +195,19 @@ pub fn are_frames_plenty(frames: u64) -> bool {
     frames::free() >= PLENTY.load(Ordering::Relaxed) + frames
 }
 
-/// Looks whether a task may have frames that were charged to it, where they are not plenty: within its user's promise, or beside all that is owed. `from`: it is
-/// another task's so far that pays for them.
+/// Looks whether a task may have frames that were charged to it, and some that are to be, where they are not plenty: within its user's promise, or beside all that
+/// is owed. `from`: it is another task's so far that pays for them.
 ///
 /// # Errors
 /// `NoMemory`.
 #[cold]
 #[inline(never)]
-pub fn look_for_frames(task: &Task, frames: u64, from: Option<&Task>) -> Result<(), Error> {
+pub fn look_for_frames(task: &Task, charged: u64, more: u64, from: Option<&Task>) -> Result<(), Error> {
+    let frames = charged + more;
     let root = task.root();
     let is_same = |from: &Task| from.root().user == root.user;
     let Some(promised) = bound(root).filter(|_| frames > 0 && !from.is_some_and(is_same)) else { return Ok(()) };
-    if frames::free() >= promised.to_be_left(root) + frames { Ok(()) } else { Err(Error::NoMemory) }
+    if frames::free() >= promised.to_be_left(root, more) + frames { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// The same of a frame that was charged before, but shared: what is owed to others, who count it as had, is not there for that.
@@ -218,7 +228,7 @@ fn look_for_copy(task: &Task) -> Result<(), Error> {
 /// Whether the next [`AT_ONCE`] frames of many that were charged to a task are there still: others may have taken theirs since that was looked at.
 #[inline(always)]
 pub fn are_there_still(task: &Task) -> bool {
-    are_frames_plenty(AT_ONCE) || look_for_frames(task, AT_ONCE, None).is_ok()
+    are_frames_plenty(AT_ONCE) || look_for_frames(task, AT_ONCE, 0, None).is_ok()
 }
 
 /// Frames in a row that were charged to a task. Whether they are there still is looked at in one step with taking them: they may be a great part of what is free.
@@ -229,7 +239,7 @@ pub fn take_run(task: &Task, count: u64, align: u64) -> Result<Run, Why> {
     match Run::take(count, align, PLENTY.load(Ordering::Relaxed)) {
         Err(Why::TooFew) => {
             let root = task.root();
-            Run::take(count, align, bound(root).map_or(0, |promised| promised.to_be_left(root)))
+            Run::take(count, align, bound(root).map_or(0, |promised| promised.to_be_left(root, 0)))
         }
         other => other,
     }
@@ -250,7 +260,7 @@ pub fn look_for_heap(task: &Task, what: Heap, is_counted: bool) -> Result<(), Er
             let (number, all) = (root.promise.number.load(Ordering::Acquire), promised.had());
             let had = all[number as usize].heap.most.saturating_add(ROOM);
             let is_his = is_counted && promised.users.is_promised(number, HEAP, word(had));
-            is_his && arch::heap_has_room(Heap::Promised, 0) || arch::heap_has_room(what, promised.owed(HEAP, &all))
+            is_his && arch::heap_has_room(Heap::Promised, promised.owed_to_others(number, &all)) || arch::heap_has_room(what, promised.owed(HEAP, &all))
         }
     };
     if has_room { Ok(()) } else { Err(Error::NoMemory) }

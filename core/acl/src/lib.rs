@@ -291,6 +291,18 @@ impl Acl {
         if self.entries.len() == before { Change::Same } else { Change::Shrank }
     }
 
+    /// Its section is gone: nobody has a right any more. What it kept its entries in, for the caller to free.
+    pub fn end(&mut self) -> Vec<AclEntry> {
+        self.last = None;
+        self.changes.bump();
+        core::mem::take(&mut self.entries)
+    }
+
+    /// For so many entries it keeps memory: a list that has become short keeps what it had.
+    pub fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+
     /// All entries, in a fixed order.
     pub fn entries(&self) -> &[AclEntry] {
         &self.entries

@@ -56,6 +56,11 @@ impl GateTable {
         self.blocks.remove(&number).ok_or(Error::NotFound)
     }
 
+    /// Their text is gone: none of them leads anywhere. What they were kept in, for the caller to free.
+    pub fn end(&mut self) -> BTreeMap<u64, Block> {
+        core::mem::take(&mut self.blocks)
+    }
+
     /// The block that the gate at exactly this address belongs to, and the gate's index in it.
     pub fn find(&self, address: u64) -> Option<(Block, u64)> {
         let number = self.number(address)?;

@@ -106,7 +106,7 @@ const MAY_BE_USED: [u64; WHOSE] = [20, 25, 28, 28, 30, 31];
 const PROMISED: u64 = 7;
 const _: () = assert!(MAY_BE_USED[Heap::Anybody as usize] + PROMISED <= MAY_BE_USED[Heap::Promised as usize]);
 /// As long as most of that part is put by.
-const UNTIL: [usize; WHOSE] = [0, 0, 1, 1, 2, 2];
+const UNTIL: [usize; WHOSE] = [0, 0, 0, 1, 2, 2];
 /// The same in bytes; 0: not now.
 static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
 

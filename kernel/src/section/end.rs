@@ -103,7 +103,10 @@ impl Section {
         owner.counts_shared(state.shared, 0);
         (state.charged, state.listed.0, state.shared) = (0, 0, 0);
         state.shown.hide();
+        let entries = state.acl.end();
         drop(state);
+        // Whoever is bound to it, or has a mapping of it, may know of it for long: not of these.
+        drop((entries, self.gates.lock().end()));
         match lent_by {
             Some(binding) => binding.let_go(),
             None => passers::let_go(self, owner),

@@ -66,7 +66,7 @@ impl State {
         let stack = if self.stack.is_some() { promise::STACK } else { 0 };
         let gates = if self.has_gates { promise::GATES } else { 0 };
         let marks = (self.invalid.pieces() + self.paged.clean.pieces()) * promise::MARKS;
-        let entries = (self.acl.entries().len() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
+        let entries = (self.acl.room() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
         // (What clones have in common each of them may have by itself with the next page.)
         let pages = self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES);
         let mut now = stack + gates + marks + entries + self.structures.frames() * promise::FRAME + pages;

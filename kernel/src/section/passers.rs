@@ -17,6 +17,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one section. Where more are under way at one time, it is not written down any more which.
 const CALLS_MAX: usize = 64;
+/// So many are in the first piece of their list, which is counted with the section (promise.rs): for these its owner has the room that he was promised.
+const FIRST_CALLS: usize = 11;
 /// Whenever so many were not written down it is looked for room again.
 const LOOKS_EVERY: u64 = 64;
 
@@ -58,13 +60,17 @@ pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), u
     let (place, call) = ((thread.number, depth), Call { record, stamp: *notes });
     if let Some(last) = calls.get_mut(&place) {
         *last = call;
-    } else if calls.len() >= CALLS_MAX || spare_heap_beside(&thread.task).is_err() {
-        // (Nobody pays for what is written down here, so nobody was promised it.)
+    } else if calls.len() >= CALLS_MAX || has_no_room(&state.owner, calls.len(), thread) {
         return if *is_any && uncounted { Ok(()) } else { Err(Error::Busy) };
     } else {
         calls.insert(place, call);
     }
     Ok(())
+}
+
+/// (Nobody pays for more than the first ones, so nobody was promised that.)
+fn has_no_room(owner: &Task, calls: usize, thread: &Thread) -> bool {
+    if calls < FIRST_CALLS { spare_heap_for(owner).is_err() } else { spare_heap_beside(&thread.task).is_err() }
 }
 
 /// Forgets the calls that are over; where there is none, this one is not counted, and its thread knows. Whether that is so. Call without locks.

@@ -10,19 +10,32 @@ impl Task {
     /// Charges this task and its payers: all or none. Frames only as long as nobody else was promised them, so that whoever has them charged can take them.
     #[inline(always)]
     pub fn charge(&self, what: Resource, amount: u64) -> Result<(), Error> {
-        self.enter(what, amount)?;
-        if what == Resource::Frames && !promise::are_frames_plenty(amount) { self.look_for_frames(amount) } else { Ok(()) }
+        if what == Resource::Frames && !promise::are_frames_plenty(amount) { self.charge_few(amount) } else { self.enter(what, amount) }
+    }
+
+    /// First it is looked for them: what is charged, and refused then, would be others' for that moment.
+    #[cold]
+    #[inline(never)]
+    fn charge_few(&self, frames: u64) -> Result<(), Error> {
+        promise::look_for_frames(self, 0, frames, None)?;
+        self.enter(Resource::Frames, frames)?;
+        // Others may have looked at the same time.
+        if frames > promise::AT_ONCE { self.look_for_frames(frames) } else { Ok(()) }
     }
 
     /// The same of frames of which somebody else keeps `shared`. `from`: another task pays for them so far.
     pub fn charge_shared(&self, frames: u64, shared: u64, from: Option<&Task>) -> Result<(), Error> {
+        let own = frames - shared;
+        let are_plenty = promise::are_frames_plenty(own);
+        if !are_plenty {
+            promise::look_for_frames(self, 0, own, from)?;
+        }
         self.enter(Resource::Frames, frames)?;
         self.counts_shared(0, shared);
-        let own = frames - shared;
-        if promise::are_frames_plenty(own) {
+        if are_plenty || own <= promise::AT_ONCE {
             return Ok(());
         }
-        promise::look_for_frames(self, own, from).inspect_err(|_| {
+        promise::look_for_frames(self, own, 0, from).inspect_err(|_| {
             self.counts_shared(shared, 0);
             self.release(Resource::Frames, frames);
         })
@@ -43,7 +56,7 @@ impl Task {
 
     #[cold]
     fn look_for_frames(&self, frames: u64) -> Result<(), Error> {
-        promise::look_for_frames(self, frames, None).inspect_err(|_| self.release(Resource::Frames, frames))
+        promise::look_for_frames(self, frames, 0, None).inspect_err(|_| self.release(Resource::Frames, frames))
     }
 
     fn enter(&self, what: Resource, amount: u64) -> Result<(), Error> {

@@ -12,10 +12,11 @@ use core::hint::black_box;
 use core::mem::MaybeUninit;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
+use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::abi::task::Limits;
-use musubi::rt::{Section, Trap, task};
-use musubi::{Error, Rights};
+use musubi::rt::{Section, Trap, section, task};
+use musubi::{AclEntry, Error, Rights};
 
 /// So many pages the second user has at least.
 const PAGES: u64 = 4 * ENOUGH;
@@ -28,6 +29,19 @@ const AT: u64 = 1 << 32;
 const MAPPED: u64 = 1 << 14;
 /// Windows.
 const TASKS: usize = 3;
+
+/// Entries that each section's access list has had.
+const ENTRIES: u64 = 200;
+
+/// What the first user takes beside pages and sections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Also {
+    Nothing,
+    /// Mappings in windows of tasks that never start.
+    Windows,
+    /// Room in access lists that were long.
+    Lists,
+}
 
 struct Taken {
     memory: Section,
@@ -59,13 +73,26 @@ fn cut(task: u64, section: &Section) -> (u64, Option<Error>) {
     refused.unwrap_or((MAPPED / 2, None))
 }
 
-/// Pages as long as there are; then, as long as the kernel has room for what it keeps of them, mappings in windows of tasks that never start, if `WINDOWS`, and sections.
-fn all<const WINDOWS: bool>(mut sections: Vec<Section>) -> Result<Taken, String> {
+/// The section's access list was long, and is short.
+fn lengthen(section: &Section) -> Result<(), Error> {
+    // (No task has such a number.)
+    let set = |task: u64, rights: Rights| {
+        let entry =
+            AclEntry { principal: principal::TASK, rights: rights.bits(), id: u64::MAX / 2 + task, text: ANY_TEXT };
+        section::grant(section.base(), &entry)
+    };
+    let outcome = (0..ENTRIES).try_for_each(|task| set(task, Rights::READ));
+    (0..ENTRIES).for_each(|task| _ = set(task, Rights::empty()));
+    outcome
+}
+
+/// Pages as long as there are; then, as long as the kernel has room for what it keeps of them, what is wanted besides, and sections.
+fn all(also: Also, mut sections: Vec<Section>) -> Result<Taken, String> {
     let total = task::memory().map_err(doing("memory"))?.total;
     let memory = Section::create(total, 0, kind::DATA, 0).map_err(doing("a section for all memory"))?;
     let shown = Section::create(MAPPED * PAGE, 0, kind::DATA, 0).map_err(doing("a section for windows"))?;
     let mut tasks = Vec::with_capacity(TASKS);
-    while WINDOWS && tasks.len() < TASKS {
+    while also == Also::Windows && tasks.len() < TASKS {
         let user = musubi::start().user();
         tasks.push(task::create(&Limits::default(), user, b"window").map_err(doing("a task"))?);
     }
@@ -87,7 +114,13 @@ fn all<const WINDOWS: bool>(mut sections: Vec<Section>) -> Result<Taken, String>
     }
     let why = loop {
         match data(PAGE) {
-            Ok(section) if sections.len() < sections.capacity() => sections.push(section),
+            Ok(section) if sections.len() < sections.capacity() => {
+                let outcome = if also == Also::Lists { lengthen(&section) } else { Ok(()) };
+                sections.push(section);
+                if let Err(error) = outcome {
+                    break error;
+                }
+            }
             Ok(_) => return Err(format!("{} sections, and nothing was refused", sections.len())),
             Err(error) => break error,
         }
@@ -102,7 +135,7 @@ fn all<const WINDOWS: bool>(mut sections: Vec<Section>) -> Result<Taken, String>
 }
 
 /// One user takes all that he can get of all. The other one, who comes only then, has as much as if there were nobody else.
-fn leaves_others_memory<const WINDOWS: bool>() -> Outcome {
+fn leaves_others_memory(also: Also) -> Outcome {
     beside_a_user(true, |other, alone| {
         // With pages that are there when there are no more.
         let mut sections = Vec::<Section>::with_capacity(1 << 16);
@@ -110,7 +143,7 @@ fn leaves_others_memory<const WINDOWS: bool>() -> Outcome {
         black_box(sections.as_ptr());
         let mut first = None;
         for _ in 0..2 {
-            let mut taken = all::<WINDOWS>(core::mem::take(&mut sections))?;
+            let mut taken = all(also, core::mem::take(&mut sections))?;
             let counts = [taken.pages, taken.mappings, taken.sections.len() as u64];
             let left = taken.sections.len().saturating_sub(BACK as usize);
             taken.sections.drain(left..).try_for_each(Section::delete).map_err(doing("giving some sections back"))?;
@@ -137,8 +170,7 @@ fn leaves_others_memory<const WINDOWS: bool>() -> Outcome {
 }
 
 pub fn a_user_leaves_others_memory() -> Outcome {
-    leaves_others_memory::<false>()?;
-    leaves_others_memory::<true>()
+    [Also::Nothing, Also::Windows, Also::Lists].into_iter().try_for_each(leaves_others_memory)
 }
 
 /// What the second user needs of it.
