@@ -289,11 +289,14 @@ const OTHERS: &[(&str, u64)] =
 /// What a processor executes at most before the next one has its turn, where they take turns (`host/machine`).
 const TURN: u64 = 50_000;
 
+/// What others have a lock for, mostly, while somebody waits for it.
+const HELD: u64 = 64_000;
+
 /// How long it may take on a machine of so many processors. `None`: nobody has said. The time of several is that of an emulator in which they take
 /// turns: each of its own turns that something takes is followed by one of each other processor, and so is the one in which it begins. And who
-/// waits for a lock waits as long once more.
+/// waits for locks, however short it is by itself, waits for what others do with them, and as long as it takes once more.
 pub fn held(name: &str, processors: usize) -> Option<u64> {
     let of = BARS.iter().find(|(_, names)| names.contains(&name)).map(|(bar, _)| *bar);
     let bar = of.or_else(|| OTHERS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, bar)| *bar))?;
-    Some(if processors == 1 { bar } else { 2 * processors as u64 * (bar + TURN) })
+    Some(if processors == 1 { bar } else { 2 * processors as u64 * (bar + HELD + TURN) })
 }
