@@ -12,6 +12,7 @@ use crate::section::{Section, State};
 use crate::thread::Thread;
 use crate::view::{self, Change};
 use abi::layout::PAGE;
+use abi::section::kind;
 use abi::{Error, Rights};
 use ::post::{Body, Caller, Hands, Holder, Question, Step, Woken};
 use alloc::sync::Arc;
@@ -42,6 +43,10 @@ pub fn send(
     if back == 0 {
         return Err(Error::BadArgument);
     }
+    // It would not be had there (`rights`), and its lender is to know.
+    if body.lent().any(|range| range.rights.contains(Rights::WRITE) && is_stack(range.address)) {
+        return Err(Error::NotSupported);
+    }
     let posts = [(post, Rights::CALL), (back, Rights::READ)];
     let send = |by: &Caller, permits: &[_]| pool().send_lending(&permits[0], &permits[1], by, body);
     let (loan, woken) = with(thread, d, &posts, send)?;
@@ -59,6 +64,10 @@ pub fn send(
         pool().end(loan, Error::Dead).into_iter().for_each(wake);
     }
     Ok(loan.word())
+}
+
+fn is_stack(address: u64) -> bool {
+    Section::find(address).is_some_and(|section| section.kind() == kind::STACK)
 }
 
 /// A loan ends then. It may be over by now, and its number another one's.
@@ -149,7 +158,12 @@ pub fn rights(question: Question, to: (&Thread, &Domain), section: &Section, sta
     let loan = holder(to.0, to.1).and_then(|holder| pool().loan(question, holder, address));
     match loan {
         // What is taken back is looked for where it begins.
-        Some(loan) if section.contains(loan.range.address) => loan.range.rights & state.acl.rights(&loan.from),
+        Some(loan) if section.contains(loan.range.address) => {
+            // Who waits does not run on his stack. Who goes on does, and so does who he calls: that one trusts what lies there (pitfalls, H11).
+            let is_used = question.is_loan() && section.kind() == kind::STACK;
+            let most = if is_used { Rights::READ } else { Rights::all() };
+            loan.range.rights & most & state.acl.rights(&loan.from)
+        }
         _ => Rights::empty(),
     }
 }

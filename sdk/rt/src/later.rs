@@ -58,8 +58,8 @@ impl<'a> Later<'a> {
     }
 
     /// The same, and what is passed by pointer is lent with the message: its receiver may use that until it has answered, or has ended, and not as long as the
-    /// binding lasts. By whole pages, and by the receiver's thread only: a method that passes it on to another program is refused there. Dropping a request takes
-    /// it back. (If the same binding has other requests made as by [`Later::by_post`], the server may use what they lend as ever.)
+    /// binding lasts. By whole pages, and by the receiver's thread only: a method that passes it on to another program is refused there. What is to be written
+    /// lies in the argument section, as ever (`BadAddress`): never on a stack, which nobody writes to by such a loan. Dropping a request takes it back. (If the same binding has other requests made as by [`Later::by_post`], the server may use what they lend as ever.)
     ///
     /// # Errors
     /// As [`Later::by_post`].

@@ -186,7 +186,8 @@ impl Post {
     /// `back`: the answer, or a message that is [lost](Message::lost). Value: the loan, which that message names.
     ///
     /// # Errors
-    /// As [`Post::send`]; `BadArgument` if it lends nothing, or what has no length; `MessageQuota`: a loan is paid for as a message.
+    /// As [`Post::send`]; `BadArgument` if it lends nothing, or what has no length; `NotSupported`: what is lent for writing lies on a stack, where whoever
+    /// this thread calls meanwhile may run; `MessageQuota`: a loan is paid for as a message.
     pub fn send_lending(self, op: u32, words: [u64; 6], lend: u16, back: Post, ns: u64) -> Result<u64, Error> {
         if lend == 0 {
             return Err(Error::BadArgument);
