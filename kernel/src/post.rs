@@ -2,6 +2,7 @@
 //! registers that messages travel in.
 
 use crate::claim;
+use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::line;
 use crate::machine::machine;
@@ -10,6 +11,7 @@ use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::Section;
+use crate::task::Task;
 use crate::thread::Thread;
 use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of_head};
 use abi::section::kind;
@@ -116,6 +118,12 @@ fn domain_of(holder: Holder) -> Option<Arc<Domain>> {
     thread.inner.lock().domains.get(holder.domain as usize).cloned().flatten()
 }
 
+/// As whom a thread lends what it does not wait for. A call ends, and what its caller has lent to it with that, while such a loan goes on: so who is in one lends
+/// what the text may on threads of its own task, as if one of those did. In its own text, also where that is called back, a thread is what it is at any time.
+fn lends_as(d: &Domain, owner: &Task, sender: Sender) -> Sender {
+    if d.number == OWN { sender } else { Sender { thread: 0, task: owner.number, user: owner.user, ..sender } }
+}
+
 /// Does `call` as this caller, with permits for the posts at these addresses; once more if a list changes meanwhile.
 fn with<T>(
     thread: &Thread,
@@ -134,7 +142,7 @@ fn with<T>(
         thread.card.set_record(receiver);
     }
     let sender = Sender { user: d.speaks_for, ..Sender::of(&d.subject) };
-    let by = Caller { sender, original: d.subject.original, domain: d.number, receiver, account, processor: here().index };
+    let by = Caller { sender, lender: lends_as(d, &owner, sender), original: d.subject.original, domain: d.number, receiver, account, processor: here().index };
     // Who sits in a seat does not pass its processor on by a message.
     if thread.seat.load(Ordering::Relaxed) == NO_SEAT {
         pool().introduce(&by);

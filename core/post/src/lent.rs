@@ -39,6 +39,8 @@ pub(crate) struct Lent {
     /// What it was sent with, and the original of the text that has sent it.
     sent: Letter,
     original: AtomicU64,
+    /// As whom it is lent: thread, task, user and place.
+    lent_as: [AtomicU64; 4],
     /// Record of the thread that lends.
     lender: AtomicU32,
     /// The post for the answer, in an epoch in which the lender might receive there.
@@ -84,8 +86,18 @@ impl Lent {
         if (word >> 32) as u32 == turn as u32 { Holder::from_word(word) } else { None }
     }
 
+    fn lends_as(&self, one: &Sender) {
+        let Sender { thread, task, user, place } = *one;
+        self.lent_as.iter().zip([thread, task, user, place]).for_each(|(to, word)| to.store(word, Ordering::Release));
+    }
+
+    fn lent_as(&self) -> Sender {
+        let [thread, task, user, place] = [0, 1, 2, 3].map(|at: usize| self.lent_as[at].load(Ordering::Acquire));
+        Sender { thread, task, user, place }
+    }
+
     fn last_lent(&self) -> (Body, Subject) {
-        (self.sent.body(), self.sent.from().subject(self.original.load(Ordering::Acquire)))
+        (self.sent.body(), self.lent_as().subject(self.original.load(Ordering::Acquire)))
     }
 
     /// What is lent. Whoever makes the next loan of it first changes the turn.
@@ -187,6 +199,7 @@ impl Pool {
         one.touched.store(0, Ordering::SeqCst);
         one.sent.write(0, &Envelope { from: by.sender, back: 0, question: Some(loan) }, hands);
         one.original.store(by.original, Ordering::Release);
+        one.lends_as(&by.lender);
         one.lender.store(by.receiver, Ordering::Relaxed);
         one.back.store(back.post(), Ordering::Relaxed);
         one.epoch.store(back.epoch, Ordering::Relaxed);
@@ -241,14 +254,14 @@ impl Pool {
         if is_mine { self.end_loan(loan, None).ok_or(Error::NotFound) } else { Err(Error::NotFound) }
     }
 
-    /// The lender wants it back, by any thread of that task in that text. Then it is to be taken back and [finished](Pool::finish), and nothing is heard of it.
+    /// The lender wants it back, by any thread that lends as that task in that text. Then it is to be taken back and [finished](Pool::finish), and nothing is heard of it.
     ///
     /// # Errors
     /// `NotFound`: it is none of this one's, or is over: what has come of it comes to the post, or has come.
     pub fn cancel(&self, loan: Question, by: &Caller) -> Result<Woken, Error> {
         let (one, _) = self.loans.of(loan).ok_or(Error::NotFound)?;
-        let from = one.sent.from();
-        let is_mine = (from.task, from.place) == (by.sender.task, by.sender.place);
+        let from = one.lent_as();
+        let is_mine = (from.task, from.place) == (by.lender.task, by.lender.place);
         if is_mine { self.end_loan(loan, None).ok_or(Error::NotFound) } else { Err(Error::NotFound) }
     }
 

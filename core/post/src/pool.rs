@@ -41,6 +41,8 @@ pub struct Config {
 pub struct Caller {
     /// Goes with every message.
     pub sender: Sender,
+    /// As whom it lends memory with a message, and goes on: that lasts longer than what it may only for now.
+    pub lender: Sender,
     /// What the text is a clone of, or itself: for memory that is lent.
     pub original: u64,
     /// Number of the domain, among those of the thread.

@@ -6,6 +6,7 @@ mod deaths;
 mod depths;
 pub(crate) mod each;
 mod known;
+mod lenders;
 mod lent;
 mod limit;
 mod lock;
@@ -56,7 +57,7 @@ impl Who {
 
     pub fn by(&self) -> Caller {
         let Who { sender, receiver, account, processor } = *self;
-        Caller { sender, original: TEXT, domain: 1, receiver, account, processor }
+        Caller { sender, lender: sender, original: TEXT, domain: 1, receiver, account, processor }
     }
 }
 

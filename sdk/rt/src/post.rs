@@ -183,7 +183,8 @@ impl Post {
 
     /// Sends a message and lends memory with it as [`Post::ask_lending`] does, without waiting: until whoever has received it answers, or ends, this
     /// thread ends, one of the posts goes, `ns` are over (0 or [`FOR_EVER`]: no limit) or it is taken back ([`cancel`]). How it has ended comes to
-    /// `back`: the answer, or a message that is [lost](Message::lost). Value: the loan, which that message names.
+    /// `back`: the answer, or a message that is [lost](Message::lost). In a call it lends what this program's own threads may use, and nothing that is lent to it
+    /// for the call. Value: the loan, which that message names.
     ///
     /// # Errors
     /// As [`Post::send`]; `BadArgument` if it lends nothing, or what has no length; `NotSupported`: what is lent for writing lies on a stack, where whoever

@@ -10,26 +10,26 @@ use shuttle::thread;
 use std::vec::Vec;
 
 /// A server's post, and one for answers.
-const TO: u32 = 1;
-const BACK: u32 = 2;
+pub(super) const TO: u32 = 1;
+pub(super) const BACK: u32 = 2;
 /// A processor that none of the threads is on.
 const APART: usize = 4;
 
 /// A lender, a holder, and the memory.
-struct World {
-    pool: Pool,
-    lender: Who,
-    server: Who,
-    paid: u32,
+pub(super) struct World {
+    pub pool: Pool,
+    pub lender: Who,
+    pub server: Who,
+    pub paid: u32,
     /// Whether the holder has it mapped; under the section's lock.
     mapped: Mutex<bool>,
     /// Only one at a time is on that processor.
     apart: Mutex<()>,
 }
 
-const LENDS: Body = Body { op: 5, words: [0x1000, 0x10, 0, 0, 0, 0], lend: 1 << 8 };
+pub(super) const LENDS: Body = Body { op: 5, words: [0x1000, 0x10, 0, 0, 0, 0], lend: 1 << 8 };
 
-fn world() -> Arc<World> {
+pub(super) fn world() -> Arc<World> {
     let config = Config { messages: 4, receivers: 3, accounts: 2, ..CONFIG };
     let pool = Pool::new(Config { reserve: Reserve::default(), ..config });
     [TO, BACK].into_iter().for_each(|number| assert_eq!(pool.get(number, SYSTEM), Ok(number)));
@@ -39,16 +39,16 @@ fn world() -> Arc<World> {
 }
 
 impl World {
-    fn permit(&self, post: u32) -> Permit {
+    pub fn permit(&self, post: u32) -> Permit {
         allow(&self.pool, post)
     }
 
-    fn holder(&self) -> Holder {
+    pub fn holder(&self) -> Holder {
         Holder { receiver: self.server.receiver, domain: 1 }
     }
 
     /// Lends, and nobody waits for it.
-    fn lend(&self) -> Question {
+    pub fn lend(&self) -> Question {
         let (to, back) = (self.permit(TO), self.permit(BACK));
         let (loan, woken) = self.pool.send_lending(&to, &back, &self.lender.by(), &LENDS).unwrap();
         assert_eq!(woken, None);
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// The server receives that.
-    fn received(&self) -> Question {
+    pub fn received(&self) -> Question {
         let Ok(Received::Message(TO, message)) = self.pool.receive(&[self.permit(TO)], &self.server.by(), false) else {
             panic!()
         };
@@ -65,14 +65,14 @@ impl World {
         loan
     }
 
-    fn lent(&self) -> Question {
+    pub fn lent(&self) -> Question {
         let loan = self.lend();
         assert_eq!(self.received(), loan);
         loan
     }
 
     /// The holder touches it. Whether it had it.
-    fn touch(&self) -> bool {
+    pub fn touch(&self) -> bool {
         let Some(loan) = self.pool.lends(self.holder(), 0x100f, None) else { return false };
         under(&self.mapped, |mapped| {
             let lent = self.pool.loan(loan, self.holder(), 0x100f).is_some();
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Whoever is woken: a thread that has collected nothing yet, or the lender of a loan.
-    fn wake(&self, woken: Woken) {
+    pub fn wake(&self, woken: Woken) {
         if woken.is_loan() {
             self.take_back(&woken);
             let told = under(&self.apart, |()| self.pool.finish(woken, APART));
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// The holder answers. Whether that ended it.
-    fn answer(&self, loan: Question) -> bool {
+    pub fn answer(&self, loan: Question) -> bool {
         let Ok(over) = self.pool.answer_loan(loan, &self.server.by(), 0) else { return false };
         self.take_back(&over);
         assert_eq!(self.pool.finish_with(over, &self.server.by(), &body(7)), None);
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// What has come for the lender: operations, threads and first words.
-    fn heard(&self) -> Vec<(u64, u64, u64)> {
+    pub fn heard(&self) -> Vec<(u64, u64, u64)> {
         let at = [self.permit(BACK)];
         let next = || match self.pool.receive(&at, &self.lender.by(), false) {
             Ok(Received::Message(BACK, message)) => Some((message.body.op, message.from.thread, message.body.words[0])),
@@ -120,7 +120,7 @@ impl World {
         core::iter::from_fn(next).collect()
     }
 
-    fn is_over(&self, loan: Question) {
+    pub fn is_over(&self, loan: Question) {
         assert!(!self.pool.is_lent(loan) && !self.touch() && !under(&self.mapped, |mapped| *mapped));
         assert!(!self.answer(loan), "it is over");
         assert_eq!(self.pool.charged(self.paid), 0);
@@ -129,7 +129,7 @@ impl World {
 
 const ANSWERED: (u64, u64, u64) = (7, 2, 7);
 
-fn ended(error: Error) -> (u64, u64, u64) {
+pub(super) fn ended(error: Error) -> (u64, u64, u64) {
     (LENDS.op, 0, error.word())
 }
 
@@ -292,7 +292,7 @@ fn a_loan_goes_with_its_message_and_with_either_post() {
         let loan = world.lend();
         // A server ends before it has received it: the next one gets it.
         world.pool.holders_gone(|_| true, |woken| panic!("{woken:?}: nobody has it"));
-        let stranger = Caller { sender: Sender { task: 9, ..world.lender.sender }, ..world.lender.by() };
+        let stranger = Caller { lender: Sender { task: 9, ..world.lender.sender }, ..world.lender.by() };
         assert_eq!(world.pool.cancel(loan, &stranger), Err(Error::NotFound));
         assert_eq!(world.received(), loan);
         assert!(world.touch() && world.answer(loan));

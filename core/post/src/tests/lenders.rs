@@ -1,0 +1,31 @@
+//! As whom memory is lent with a message, and who may end that.
+
+use super::lent::{BACK, LENDS, TO, world};
+use super::*;
+
+/// In a call a text lends as its own task's threads, whosever thread it is on: so what it lends, how long, and who takes it back.
+#[test]
+fn who_lends_need_not_be_who_sends() {
+    alone(|| {
+        let world = world();
+        let (to, back) = (world.permit(TO), world.permit(BACK));
+        let lender = Sender { thread: 0, task: 30, user: 8, place: TEXT | 1 };
+        let in_a_call = Caller { lender, ..world.lender.by() };
+        let lent = || {
+            let loan = world.pool.send_lending(&to, &back, &in_a_call, &LENDS).unwrap().0;
+            assert_eq!(world.received(), loan, "from who has sent it");
+            loan
+        };
+        let loan = lent();
+        let from = touched(&world.pool, world.holder(), 0x1000).map(|loan| loan.from);
+        assert_eq!(from, Some(lender.subject(TEXT)));
+        assert_eq!(world.pool.cancel(loan, &world.lender.by()), Err(Error::NotFound), "on the same thread, as itself");
+        let by_another = Caller { lender: Sender { thread: 3, ..lender }, ..world.server.by() };
+        world.wake(world.pool.cancel(loan, &by_another).unwrap());
+        assert_eq!(world.heard(), []);
+        // The thread that it was on is the one that ends it.
+        let loan = lent();
+        world.pool.close_receiver(world.lender.receiver, |woken| world.wake(woken));
+        assert!(!world.pool.is_lent(loan));
+    });
+}
