@@ -259,9 +259,11 @@ impl Pool {
     /// # Errors
     /// `NotFound`: it is none of this one's, or is over: what has come of it comes to the post, or has come.
     pub fn cancel(&self, loan: Question, by: &Caller) -> Result<Woken, Error> {
-        let (one, _) = self.loans.of(loan).ok_or(Error::NotFound)?;
-        let from = one.lent_as();
-        let is_mine = (from.task, from.place) == (by.lender.task, by.lender.place);
+        let (one, turn) = self.loans.of(loan).ok_or(Error::NotFound)?;
+        let from = |lender: &Sender| (lender.task, lender.place);
+        // First it is this loan, then it is looked whose: until it is, there may stand who had the record last. If it can be ended afterwards, it was this
+        // one's all the time.
+        let is_mine = one.is_open(turn) && from(&one.lent_as()) == from(&by.lender);
         if is_mine { self.end_loan(loan, None).ok_or(Error::NotFound) } else { Err(Error::NotFound) }
     }
 

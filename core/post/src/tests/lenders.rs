@@ -1,7 +1,11 @@
 //! As whom memory is lent with a message, and who may end that.
 
+use super::all::all_told_apart;
 use super::lent::{BACK, LENDS, TO, world};
+use super::machine::random;
 use super::*;
+use crate::Question;
+use shuttle::thread;
 
 /// In a call a text lends as its own task's threads, whosever thread it is on: so what it lends, how long, and who takes it back.
 #[test]
@@ -28,4 +32,29 @@ fn who_lends_need_not_be_who_sends() {
         world.pool.close_receiver(world.lender.receiver, |woken| world.wake(woken));
         assert!(!world.pool.is_lent(loan));
     });
+}
+
+/// Not even who has had its record before and knows what it will be called, in the moment that it is made.
+#[test]
+fn nobody_takes_back_what_another_one_lends() {
+    let interleave = || {
+        let world = world();
+        let other = Who::new(&world.pool, 3, world.paid);
+        let lender = Sender { task: 9, ..other.sender };
+        let other = Caller { sender: lender, lender, ..other.by() };
+        let (to, back) = (world.permit(TO), world.permit(BACK));
+        let first = world.pool.send_lending(&to, &back, &other, &LENDS).unwrap().0;
+        world.wake(world.pool.cancel(first, &other).unwrap());
+        let (number, turn) = first.loan().unwrap();
+        let next = Question::of_loan(number, turn + 1);
+        let takes = thread::spawn({
+            let world = world.clone();
+            move || assert_eq!(world.pool.cancel(next, &other), Err(Error::NotFound))
+        });
+        assert_eq!(world.lend(), next);
+        takes.join().unwrap();
+        assert!(world.pool.is_lent(next), "whoever waits for the answer would wait for ever");
+    };
+    random(interleave);
+    all_told_apart(interleave);
 }
