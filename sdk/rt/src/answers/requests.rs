@@ -160,8 +160,10 @@ impl Inside {
         let head = if told { first as u32 } else { message.op };
         let tag = request::of_head(head).1;
         let Inside { requests, servers, strangers, .. } = self;
-        let is_meant =
-            |one: &&mut Request| one.head == head && (one.is_under_way() || !told && one.state == State::Late);
+        // What ends a loan names it, by the kernel's word. Nothing else does, whatever its receiver says: it has the memory until then.
+        let is_its = |one: &Request| one.loan == 0 || !told && message.back == one.loan;
+        let is_open = |one: &Request| one.is_under_way() || !told && one.state == State::Late;
+        let is_meant = |one: &&mut Request| one.head == head && is_its(one) && is_open(one);
         let found = requests.get_mut(tag as usize).filter(is_meant);
         let Some(one) = found.filter(|one| servers[one.server].has_sent(message.text)) else {
             // A server may speak of a request whose answer is on the way, or here.
@@ -213,8 +215,13 @@ impl Inside {
 
     /// It was taken back: nothing comes of the request any more.
     pub fn cancelled(&mut self, tag: u32) {
-        self.requests[tag as usize].state = State::Forgotten;
-        self.end(tag, Came::Lost);
+        let one = &mut self.requests[tag as usize];
+        if one.is_under_way() {
+            one.state = State::Forgotten;
+            self.end(tag, Came::Lost);
+        } else {
+            self.take(tag);
+        }
     }
 
     /// A request is not under way any more.

@@ -113,13 +113,20 @@ fn who_waits_for_long_looks_less_often_until_an_answer_comes() {
     assert_eq!((inside.patience_ns(), inside.look_ns()), (PATIENCE_NS, TURN_NS));
 }
 
+const LOAN: u64 = abi::post::QUESTION | abi::post::LOAN | 77;
+
+/// Sends one that lends something.
+fn lent(inside: &mut Inside) -> u32 {
+    let tag = sent(inside);
+    inside.requests[tag as usize].loan = LOAN;
+    tag
+}
+
 /// The kernel says that of this loan and no other.
 #[test]
 fn what_was_lent_and_lost_is_heard_of_once() {
-    const LOAN: u64 = abi::post::QUESTION | abi::post::LOAN | 77;
     let mut inside = with_server();
-    let (tag, other) = (sent(&mut inside), sent(&mut inside));
-    inside.requests[tag as usize].loan = LOAN;
+    let (tag, other) = (lent(&mut inside), sent(&mut inside));
     assert_eq!(inside.next(), (Some(other as usize), false), "nobody has to be asked for it");
     let head = inside.requests[tag as usize].head;
     let lost = Message { back: LOAN, text: 0, task: 0, ..message(head, [Error::Dead.word(), 0, 0]) };
@@ -131,8 +138,32 @@ fn what_was_lent_and_lost_is_heard_of_once() {
     inside.came(&lost);
     assert_eq!((inside.servers[0].under_way, inside.free.len()), (1, 1));
     // And one that was taken back is nobody's.
-    let tag = sent(&mut inside);
-    inside.requests[tag as usize].loan = LOAN;
+    let tag = lent(&mut inside);
     inside.cancelled(tag);
     assert_eq!((inside.servers[0].under_way, inside.free.len()), (1, 2));
+}
+
+/// A server that keeps what it was lent, and says that it has answered, or knows nothing of that.
+#[test]
+fn a_request_that_lends_ends_with_its_loan() {
+    let mut inside = with_server();
+    let tag = lent(&mut inside);
+    let answer = message(inside.requests[tag as usize].head, [0, 7, 8]);
+    for back in [0, 0x2000, LOAN + 1] {
+        inside.came(&Message { back, ..answer });
+    }
+    (0..2 * DOUBTS).for_each(|_| told(&mut inside, tag, 0));
+    assert_eq!((inside.take(tag), inside.servers[0].under_way, inside.strangers), (None, 1, 3));
+    inside.came(&Message { back: LOAN, ..answer });
+    assert_eq!(inside.take(tag), Some(Came::Answer(KNOWS, 9)));
+    assert_eq!((inside.servers[0].under_way, inside.free.len()), (0, 1));
+}
+
+#[test]
+fn what_is_taken_back_after_its_end_ends_nothing_else() {
+    let mut inside = with_server();
+    let (tag, _) = (lent(&mut inside), sent(&mut inside));
+    inside.came(&Message { back: LOAN, ..message(inside.requests[tag as usize].head, [0, 7, 8]) });
+    inside.cancelled(tag);
+    assert_eq!((inside.servers[0].under_way, inside.free.len(), inside.take(tag)), (1, 1, None));
 }
