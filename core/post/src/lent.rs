@@ -34,7 +34,7 @@ pub(crate) struct Lent {
     state: AtomicU64,
     /// The lowest bits of the turn and the [`Holder`].
     held: AtomicU64,
-    /// Somebody has used what is lent.
+    /// The words by which somebody has used what is lent.
     touched: AtomicU32,
     /// What it was sent with, and the original of the text that has sent it.
     sent: Letter,
@@ -373,6 +373,7 @@ impl Pool {
                 && let Some(over) = self.end_loan(loan, error)
             {
                 wake(over);
+                self.rest_from(&over);
             }
         }
     }
@@ -408,18 +409,18 @@ impl Pool {
         }
     }
 
-    /// Somebody uses that.
-    pub(crate) fn touch(&self, question: Question) -> Option<()> {
+    /// Somebody uses that, by this word.
+    pub(crate) fn touch(&self, question: Question, word: u32) -> Option<()> {
         match self.loans.of(question) {
-            Some((one, _)) => one.touched.store(1, Ordering::SeqCst),
-            None => self.asker(question)?.touch(),
+            Some((one, _)) => _ = one.touched.fetch_or(1 << word, Ordering::SeqCst),
+            None => self.asker(question)?.touch(word),
         }
         Some(())
     }
 
-    /// [`Pool::lent`] of a loan.
-    pub(crate) fn last_lent(&self, over: u32) -> Option<(Body, Subject)> {
+    /// [`Pool::lent`] of a loan, and the words by which that was used.
+    pub(crate) fn last_lent(&self, over: u32) -> Option<((Body, Subject), u32)> {
         let (one, _) = self.loans.of(Question { asker: over, ticket: 0 })?;
-        Some(one.last_lent())
+        Some((one.last_lent(), one.touched.load(Ordering::SeqCst)))
     }
 }

@@ -37,14 +37,25 @@ const WRITE: u16 = READ << 8;
 impl Body {
     /// The ranges that are lent.
     pub fn lent(&self) -> impl Iterator<Item = Range> + '_ {
+        self.lent_by_word().map(|(_, range)| range)
+    }
+
+    /// The same, each with the number of the word that says where it begins.
+    pub(crate) fn lent_by_word(&self) -> impl Iterator<Item = (u32, Range)> + '_ {
         (0..5).filter_map(|i| {
             let rights = match (self.lend >> i & 1, self.lend >> (8 + i) & 1) {
                 (_, 1) => Rights::READ | Rights::WRITE,
                 (1, _) => Rights::READ,
                 _ => return None,
             };
-            Some(Range { address: self.words[i], len: self.words[i + 1], rights })
+            Some((i as u32, Range { address: self.words[i], len: self.words[i + 1], rights }))
         })
+    }
+
+    /// The same with only those ranges lent whose words are marked in `words`.
+    pub(crate) fn lending_only(self, words: u32) -> Body {
+        let words = words as u16 & READ;
+        Body { lend: self.lend & (words | words << 8), ..self }
     }
 }
 

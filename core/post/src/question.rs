@@ -127,7 +127,15 @@ impl Pool {
                 && let Some(woken) = self.end(question, Error::Dead)
             {
                 wake(woken);
+                self.rest_from(&woken);
             }
+        }
+    }
+
+    /// After each by which something is taken back whoever waits for this processor is let in: that takes long.
+    pub(crate) fn rest_from(&self, woken: &Woken) {
+        if woken.touched {
+            self.rest_after(0);
         }
     }
 
@@ -138,10 +146,12 @@ impl Pool {
         self.holders_gone(|holder| holder == from, wake);
     }
 
-    /// What was lent with the last question of this record ([`Woken::receiver`]) that lent anything, or with this loan, and by whom: that which is over, if any of
-    /// it was used ([`Woken::touched`]), as long as nobody has collected the outcome or finished it.
+    /// What was used of that which was lent with the last question of this record ([`Woken::receiver`]) that lent anything, or with this loan, and by whom: that which
+    /// is over, if any of it was used ([`Woken::touched`]), as long as nobody has collected the outcome or finished it.
     pub fn lent(&self, receiver: u32) -> (Body, Subject) {
-        self.last_lent(receiver).unwrap_or_else(|| self.receiver(receiver).last_lent())
+        let of_question = || (self.receiver(receiver).last_lent(), self.receiver(receiver).touched());
+        let ((body, from), touched) = self.last_lent(receiver).unwrap_or_else(of_question);
+        (body.lending_only(touched), from)
     }
 
     /// Nobody has any of that any more, and whoever has lent it has not gone on yet.
@@ -159,20 +169,28 @@ impl Pool {
         self.questions(after).find(|question| self.lent_with(*question, holder, address).is_some())
     }
 
-    /// What is lent at this address with a question that its holder has. To be asked when the access list allows nothing, under the lock under
-    /// which what is cached of rights there is forgotten ([`Woken::touched`]).
-    pub fn loan(&self, question: Question, holder: Holder, address: u64) -> Option<Loan> {
-        self.lent_with(question, holder, address)?;
+    /// What is lent at this address with a question that its holder has, as `gives` sees it. To be asked when the access list allows nothing, under the lock under
+    /// which what is cached of rights there is forgotten ([`Woken::touched`]). What gives nothing counts as not used: there is nothing to be taken back.
+    pub fn loan<T>(
+        &self,
+        question: Question,
+        holder: Holder,
+        address: u64,
+        gives: impl Fn(&Loan) -> Option<T>,
+    ) -> Option<T> {
+        let (word, loan) = self.lent_with(question, holder, address)?;
+        gives(&loan)?;
         // First this is known, then it is looked whether the question is still open: whoever ends it looks here afterwards.
-        self.touch(question)?;
-        let (range, from) = self.lent_with(question, holder, address)?;
-        Some(Loan { question, range, from })
+        self.touch(question, word)?;
+        let (_, loan) = self.lent_with(question, holder, address)?;
+        gives(&loan)
     }
 
-    fn lent_with(&self, question: Question, holder: Holder, address: u64) -> Option<(Range, Subject)> {
+    fn lent_with(&self, question: Question, holder: Holder, address: u64) -> Option<(u32, Loan)> {
         self.holder_of(question).filter(|one| *one == holder)?;
         let (body, from) = self.lent_by(question)?;
         let covers = |range: &Range| address >= range.address && address - range.address < range.len;
-        body.lent().find(covers).map(|range| (range, from))
+        let (word, range) = body.lent_by_word().find(|(_, range)| covers(range))?;
+        Some((word, Loan { question, range, from }))
     }
 }

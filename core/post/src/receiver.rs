@@ -60,9 +60,11 @@ impl Holder {
     }
 }
 
-/// Memory goes with the question; somebody has used that.
+/// Memory goes with the question.
 const LENDS: u32 = 1;
-const TOUCHED: u32 = 2;
+/// Somebody has used that: from this bit on one for each word that may say where it begins.
+const TOUCHED_AT: u32 = 8;
+const TOUCHED: u32 = 0x1f << TOUCHED_AT;
 /// The wait is for an answer, not for whatever comes to a post: whoever holds the question may give that.
 const ASKS: u32 = 4;
 
@@ -254,9 +256,14 @@ impl Receiver {
         if (word >> 32) as u32 == ticket { Holder::from_word(word) } else { None }
     }
 
-    /// Somebody uses what is lent.
-    pub fn touch(&self) {
-        self.loan.fetch_or(TOUCHED, Ordering::SeqCst);
+    /// Somebody uses what is lent by this word.
+    pub fn touch(&self, word: u32) {
+        self.loan.fetch_or(1 << (TOUCHED_AT + word), Ordering::SeqCst);
+    }
+
+    /// The words by which somebody has used anything.
+    pub fn touched(&self) -> u32 {
+        (self.loan.load(Ordering::SeqCst) & TOUCHED) >> TOUCHED_AT
     }
 
     /// What was lent last, and by whom.

@@ -84,7 +84,7 @@ pub(super) fn op(received: Received) -> (u32, u64) {
 
 /// What is lent to a holder there, which it touches.
 pub(super) fn touched(pool: &Pool, holder: Holder, address: u64) -> Option<Loan> {
-    pool.lends(holder, address, None).and_then(|question| pool.loan(question, holder, address))
+    pool.lends(holder, address, None).and_then(|question| pool.loan(question, holder, address, |loan| Some(*loan)))
 }
 
 /// An account with a small limit.

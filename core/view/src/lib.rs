@@ -54,7 +54,8 @@ impl Access {
 }
 
 /// What any entry can give at most on the memory of a kind of section.
-const fn at_most(section_kind: u64) -> Rights {
+#[must_use]
+pub const fn at_most(section_kind: u64) -> Rights {
     match section_kind {
         kind::TEXT => Rights::READ.union(Rights::EXECUTE),
         kind::DATA | kind::STACK | kind::DEVICE => Rights::READ.union(Rights::WRITE),

@@ -55,21 +55,25 @@ fn set(thread: &Arc<Thread>, record: u32, mut until: u64) {
     }
 }
 
-/// The timer that was set for `until` has come, at `now`.
-pub fn rings(thread: &Arc<Thread>, until: u64, now: u64) {
+/// The timer that was set for `until` has come, at `now`. Whether something that was lent was taken back for that, which takes long.
+pub fn rings(thread: &Arc<Thread>, until: u64, now: u64) -> bool {
     let record = {
         let mut wait = thread.wait.lock();
         // It may have been set anew since.
         if wait.limit.take_if(|set| set.2 == until).is_none() {
-            return;
+            return false;
         }
         thread.part.record()
     };
     match pool().rings(record, now) {
         Rung::Later(until) => set(thread, record, until),
-        Rung::Over(woken) => wake(woken),
+        Rung::Over(woken) => {
+            wake(woken);
+            return woken.touched;
+        }
         Rung::Nothing => {}
     }
+    false
 }
 
 /// The thread has ended: it has no timer any more, and no record. Value: the one that it had; 0: none.

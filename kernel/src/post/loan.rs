@@ -14,7 +14,8 @@ use crate::view::{self, Change};
 use abi::layout::PAGE;
 use abi::section::kind;
 use abi::{Error, Rights};
-use ::post::{Body, Caller, Hands, Holder, Question, Step, Woken};
+use ::post::{Body, Caller, Hands, Holder, Loan, Question, Step, Woken};
+use ::view::at_most;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::time;
@@ -88,9 +89,13 @@ fn no_limit(over: &Woken) {
     set.inspect(Set::cancel);
 }
 
-/// Its time is over.
-pub fn rings(loan: Question) {
-    pool().end(loan, Error::TimedOut).into_iter().for_each(wake);
+/// Its time is over. Whether something was taken back for that, which takes long.
+pub fn rings(loan: Question) -> bool {
+    let over = pool().end(loan, Error::TimedOut);
+    over.is_some_and(|over| {
+        wake(over);
+        over.touched
+    })
 }
 
 /// `post_answer` of such a message: first nothing is lent any more, then whoever has lent it hears.
@@ -155,17 +160,18 @@ fn holder(thread: &Thread, domain: &Domain) -> Option<Holder> {
 /// To be asked under the lock of the section, under which [`take_back`] makes views forget; who does something there in his name keeps that lock until
 /// it is done, and [`take_back`] waits for it.
 pub fn rights(question: Question, to: (&Thread, &Domain), section: &Section, state: &State, address: u64) -> Rights {
-    let loan = holder(to.0, to.1).and_then(|holder| pool().loan(question, holder, address));
-    match loan {
+    // Who waits does not run on his stack. Who goes on does, and so does who he calls: that one trusts what lies there (pitfalls, H11).
+    let is_used = question.is_loan() && section.kind() == kind::STACK;
+    let most = if is_used { Rights::READ } else { at_most(section.kind()) };
+    let gives = |loan: &Loan| {
         // What is taken back is looked for where it begins.
-        Some(loan) if section.contains(loan.range.address) => {
-            // Who waits does not run on his stack. Who goes on does, and so does who he calls: that one trusts what lies there (pitfalls, H11).
-            let is_used = question.is_loan() && section.kind() == kind::STACK;
-            let most = if is_used { Rights::READ } else { Rights::all() };
-            loan.range.rights & most & state.acl.rights(&loan.from)
-        }
-        _ => Rights::empty(),
-    }
+        let is_here = section.contains(loan.range.address);
+        let lent = if is_here { loan.range.rights & most & state.acl.rights(&loan.from) } else { Rights::empty() };
+        // Nothing is to be taken back of what the list gives.
+        (!(lent - state.acl.rights(&to.1.subject)).is_empty()).then_some(lent)
+    };
+    let lent = holder(to.0, to.1).and_then(|holder| pool().loan(question, holder, address, gives));
+    lent.unwrap_or(Rights::empty())
 }
 
 /// The wait of whoever has lent something is over, or his loan, by whomever it was ended, himself or others: when this returns nobody has any of it any more
@@ -181,8 +187,8 @@ fn take_back(woken: &Woken) {
     let (body, from) = pool().lent(woken.receiver);
     for range in body.lent() {
         let Some(section) = Section::find(range.address) else { continue };
-        if section.state.lock().acl.rights(&from).is_empty() {
-            // It was never his to lend; or it is not any more, and who took that away has seen to it.
+        if (range.rights & section.state.lock().acl.rights(&from)).is_empty() {
+            // It is not his to lend any more, and who took that away has seen to it.
             continue;
         }
         let from = (range.address - section.base) / PAGE * PAGE;

@@ -73,7 +73,8 @@ fn keep(thread: &Thread, ticket: u64, new: (usize, ::sched::Key), place: impl Fn
 /// So much is dealt with in one interrupt at most.
 const AT_ONCE: usize = 16;
 
-/// What is due on this processor; of much a part, and the timer comes again at once for the rest.
+/// What is due on this processor; of much a part, and the timer comes again at once for the rest. So it does after each wait, or loan, of which something was taken
+/// back: that takes as long as many others.
 pub fn expire(here: &Processor, now: u64) {
     for _ in 0..AT_ONCE {
         let expired = here.timers(|timers| timers.expired(now));
@@ -81,8 +82,9 @@ pub fn expire(here: &Processor, now: u64) {
             Some(Timeout::Wake { thread, ticket, result }) => {
                 super::wake(&thread, ticket, result);
             }
-            Some(Timeout::Message(thread, until)) => limit::rings(&thread, until, now),
-            Some(Timeout::Loan(one)) => loan::rings(one),
+            Some(Timeout::Message(thread, until)) if limit::rings(&thread, until, now) => break,
+            Some(Timeout::Loan(one)) if loan::rings(one) => break,
+            Some(Timeout::Message(..) | Timeout::Loan(_)) => {}
             Some(Timeout::Grace(thread)) => thread.grace_over(),
             Some(Timeout::Fault(thread)) => thread.upgrade().iter().for_each(fault::look_at),
             Some(Timeout::Addresses(binding)) => binding.is_over_perhaps(),

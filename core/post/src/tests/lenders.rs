@@ -6,6 +6,7 @@ use super::machine::random;
 use super::*;
 use crate::Question;
 use shuttle::thread;
+use std::vec::Vec;
 
 /// In a call a text lends as its own task's threads, whosever thread it is on: so what it lends, how long, and who takes it back.
 #[test]
@@ -57,4 +58,27 @@ fn nobody_takes_back_what_another_one_lends() {
     };
     random(interleave);
     all_told_apart(interleave);
+}
+
+/// What gave nothing, and what nobody has used, is not taken back.
+#[test]
+fn what_was_not_used_is_not_looked_for_afterwards() {
+    alone(|| {
+        let world = world();
+        let (to, back, holder) = (world.permit(TO), world.permit(BACK), world.holder());
+        let lends = Body { words: [0x1000, 0x10, 0x2000, 0x10, 0x3000, 0x10], lend: 0b1_0000_0000_0101, ..LENDS };
+        for used in [&[][..], &[0x2000], &[0x1000, 0x3000]] {
+            let loan = world.pool.send_lending(&to, &back, &world.lender.by(), &lends).unwrap().0;
+            assert!(matches!(world.pool.receive(&[to], &world.server.by(), false), Ok(Received::Message(TO, _))));
+            for at in [0x1000, 0x2000, 0x3000] {
+                let gives = |loan: &Loan| used.contains(&loan.range.address).then_some(loan.range.address);
+                assert_eq!(world.pool.loan(loan, holder, at, gives), used.contains(&at).then_some(at));
+            }
+            let over = world.pool.cancel(loan, &world.lender.by()).unwrap();
+            assert_eq!(over.touched, !used.is_empty());
+            let taken = world.pool.lent(over.receiver).0;
+            assert_eq!(taken.lent().map(|range| range.address).collect::<Vec<_>>(), used);
+            assert_eq!(world.pool.finish(over, 0), None);
+        }
+    });
 }

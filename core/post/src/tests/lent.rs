@@ -75,7 +75,7 @@ impl World {
     pub fn touch(&self) -> bool {
         let Some(loan) = self.pool.lends(self.holder(), 0x100f, None) else { return false };
         under(&self.mapped, |mapped| {
-            let lent = self.pool.loan(loan, self.holder(), 0x100f).is_some();
+            let lent = self.pool.loan(loan, self.holder(), 0x100f, |_| Some(())).is_some();
             *mapped |= lent;
             lent
         })
@@ -244,7 +244,8 @@ fn what_is_lent_is_found_behind_what_was_tried() {
         receives();
         let next = |after: Option<Question>| pool.lends(holder, 0x1000, after);
         let all: Vec<Question> = core::iter::successors(next(None), |tried| next(Some(*tried))).collect();
-        let whose = |one: &Question| pool.loan(*one, holder, 0x1000).map(|loan| (loan.from.thread, loan.range.rights));
+        let says = |loan: &Loan| Some((loan.from.thread, loan.range.rights));
+        let whose = |one: &Question| pool.loan(*one, holder, 0x1000, says);
         let both = Rights::READ | Rights::WRITE;
         let lent = [(3, both), (1, Rights::READ), (1, both)];
         assert_eq!(all.iter().filter_map(whose).collect::<Vec<_>>(), lent);

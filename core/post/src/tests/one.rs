@@ -420,7 +420,7 @@ fn what_somebody_lends_is_found_behind_what_others_say() {
         }
         let me = Holder { receiver: holder.receiver, domain: 1 };
         let next = |after| pool.lends(me, 0x1000, after);
-        let whose = |question| pool.loan(question, me, 0x1000).map(|loan| loan.from.thread);
+        let whose = |question| pool.loan(question, me, 0x1000, |loan| Some(loan.from.thread));
         let first = next(None).unwrap();
         let second = next(Some(first)).unwrap();
         assert_eq!((whose(first), whose(second), next(Some(second))), (Some(100), Some(300), None));

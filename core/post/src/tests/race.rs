@@ -351,9 +351,10 @@ fn what_was_lent_is_forgotten_or_was_not_had() {
         let Back::Question(question) = message.back else { panic!() };
         // One thread of the server faults there, another one answers; or the asker gives up.
         let holder = crate::Holder { receiver: server.receiver, domain: 1 };
-        let faults = machine.run(move |machine| machine.pool.loan(question, holder, 0x1004).is_some());
+        let faults =
+            machine.run(move |machine| machine.pool.loan(question, holder, 0x1004, |loan| Some(*loan)).is_some());
         let ends = machine.pool.answer(question, &server.by(), &body(2)).unwrap();
-        let again = machine.pool.loan(question, holder, 0x1004);
+        let again = machine.pool.loan(question, holder, 0x1004, |loan| Some(*loan));
         assert_eq!(again, None);
         assert!(ends.touched || !faults.join().unwrap(), "mapped, and nobody was told");
     });

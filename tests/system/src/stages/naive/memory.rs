@@ -109,7 +109,7 @@ pub const RULES: &[Rule] = &[
         "ends",
         "what_was_touched_is_taken_back",
         "core/post/src/question.rs",
-        ["        self.touch(question)?;", "        if false {\n            self.touch(question)?;\n        }"],
+        ["        self.touch(question, word)?;", "        if false {\n            self.touch(question, word)?;\n        }"],
         ["posts", "nothing_is_lent_after_the_answer"],
     ),
     rule(
