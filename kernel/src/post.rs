@@ -102,6 +102,7 @@ pub fn list_changed(section: &Section) {
     if let Some(number) = number(machine().node, section.base) {
         let may = |waits: Holder| section.check(&*domain_of(waits).ok_or(Error::Dead)?, Rights::READ);
         pool().changed(number, may, wake);
+        pool().lenders_changed(number, |who| section.state.lock().acl.rights(who).contains(Rights::READ), wake);
     }
 }
 

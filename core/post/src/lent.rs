@@ -383,6 +383,15 @@ impl Pool {
         self.end_loans(None, wake, |one| one.back.load(Ordering::Relaxed) == post);
     }
 
+    /// The access list of a post has changed so that somebody may have lost a right, as for [`Pool::changed`], which comes first. Whoever has lent something until it is
+    /// answered there, and may not receive there any more (`may` looks at the list), says nothing there either: not by a second thread of his that
+    /// holds the loan. It is over, and nobody hears of it.
+    pub fn lenders_changed(&self, post: u32, may: impl Fn(&Subject) -> bool, wake: impl FnMut(Woken)) {
+        // Who lends in this moment looks afterwards whether his permit is still good.
+        let sender = |one: &Lent| one.sent.from().subject(one.original.load(Ordering::Acquire));
+        self.end_loans(None, wake, |one| one.back.load(Ordering::Relaxed) == post && !may(&sender(one)));
+    }
+
     /// The thread with this record has ended.
     pub(crate) fn end_loans_of(&self, lender: u32, wake: impl FnMut(Woken)) {
         self.end_loans(Some(Error::Dead), wake, |one| one.lender.load(Ordering::Relaxed) == lender);

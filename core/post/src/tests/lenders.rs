@@ -82,3 +82,39 @@ fn what_was_not_used_is_not_looked_for_afterwards() {
         }
     });
 }
+
+/// It is over for who may not receive the answer any more; others, and other posts, are as before.
+#[test]
+fn who_may_not_receive_any_more_lends_nothing_until_an_answer_there() {
+    let interleave = || {
+        let world = world();
+        let (to, back) = (world.permit(TO), world.permit(BACK));
+        let changes = thread::spawn({
+            let world = world.clone();
+            move || {
+                world.pool.changed(BACK, |_| Err(Error::Refused), |_| {});
+                world.pool.lenders_changed(BACK, |who| who.thread != 1, |over| world.wake(over));
+            }
+        });
+        let lent = world.pool.send_lending(&to, &back, &world.lender.by(), &LENDS);
+        changes.join().unwrap();
+        match lent {
+            Ok((loan, None)) => {
+                assert_eq!(world.received(), loan);
+                world.is_over(loan);
+            }
+            Err(Error::Changed) => assert_eq!(world.pool.depth(TO), (0, 0)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!((world.heard(), world.pool.charged(world.paid)), (Vec::new(), 0));
+    };
+    random(interleave);
+    all_told_apart(interleave);
+    alone(|| {
+        let world = world();
+        let loan = world.lent();
+        world.pool.lenders_changed(TO, |_| false, |_| panic!("it is answered elsewhere"));
+        world.pool.lenders_changed(BACK, |who| who.thread == 1, |_| panic!("he may"));
+        assert!(world.pool.is_lent(loan) && world.answer(loan));
+    });
+}
