@@ -152,6 +152,8 @@ pub mod own {
     pub const LOOK: u64 = 6;
     /// Loads the word at `w1`.
     pub const TOUCH: u64 = 7;
+    /// Receives at the post `w1`, and has the kernel write where that message says.
+    pub const HAVE: u64 = 8;
 }
 
 struct Ops;
@@ -384,6 +386,7 @@ fn serve_by(name: &str, gates: Result<Gates, Error>) -> i32 {
                 probe::read(with);
                 Ok(())
             }
+            own::HAVE => attacks::loans::messages::have(with),
             _ => Err(Error::BadArgument),
         };
         WHAT[2].store(done.map_or_else(Error::word, |()| 0), Ordering::SeqCst);

@@ -56,6 +56,7 @@ pub const CHECKS: &[Check] = &[
     ("nothing_is_lent_with_a_plain_message_after_its_holders_end", lent::not_after_its_holders_end),
     ("nothing_is_lent_with_a_plain_message_without_its_posts", lent::not_without_its_posts),
     ("what_is_lent_with_a_plain_message_costs_nothing", lent::untouched_it_costs_nothing),
+    ("calls_reach_what_is_lent_with_a_plain_message", lent::calls_reach_it),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),

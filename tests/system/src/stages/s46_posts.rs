@@ -43,6 +43,7 @@ pub fn cases() -> Vec<Case> {
                 "nothing_is_lent_with_a_plain_message_after_its_holders_end",
                 "nothing_is_lent_with_a_plain_message_without_its_posts",
                 "what_is_lent_with_a_plain_message_costs_nothing",
+                "calls_reach_what_is_lent_with_a_plain_message",
                 "freed_under_them",
                 "a_holder_that_ends",
                 "a_flood_is_the_flooders",

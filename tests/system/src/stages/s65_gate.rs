@@ -112,6 +112,9 @@ pub fn cases() -> Vec<Case> {
                 "lent_on_by_a_server",
                 "lent_on_until_the_call_is_over",
                 "lent_on_and_taken_back_under_load",
+                "a_stack_that_is_lent",
+                "lent_memory_lent_on_with_a_message",
+                "lent_for_writing_by_who_may_only_read",
             ],
         )
         .matrix(),

@@ -2,6 +2,8 @@
 //! the callee's text on whatever thread would let a callee that has returned, faulted or been left read what its caller prepares for
 //! the next call, and change what it has been told.
 
+pub mod messages;
+
 use crate::memory::{data, load, store};
 use crate::peer::{self, Peer, own};
 use crate::report::{Check, Outcome, doing};
@@ -25,6 +27,9 @@ pub const CHECKS: &[Check] = &[
     ("lent_on_by_a_server", lent_on),
     ("lent_on_until_the_call_is_over", until_it_is_over),
     ("lent_on_and_taken_back_under_load", under_load),
+    ("a_stack_that_is_lent", messages::a_stack),
+    ("lent_memory_lent_on_with_a_message", messages::by_a_callee),
+    ("lent_for_writing_by_who_may_only_read", messages::of_what_is_only_read),
 ];
 
 const WORD: u64 = 0x1e27;

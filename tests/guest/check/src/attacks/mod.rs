@@ -89,6 +89,8 @@ pub mod op {
     pub const PASS_DOWN: u64 = 84;
     /// Value: how many wait in that.
     pub const WAITING: u64 = 85;
+    /// Lends the `w1` bytes at `w0` with a message to the post `w2`, answered at the post `w3`. Value: the loan. `w2` 0: takes the loan `w0` back.
+    pub const LEND_BY_MESSAGE: u64 = 86;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -142,6 +144,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
         op::SPIN_AND_LOAD => asm::spin_and_load(w[0], w[1], w[2], core::ptr::from_ref(&record.register) as u64),
         op::COUNT_IN_SECRET => return Values::of(secrets::count_in_secret()),
         op::LEND_ON => return loans::lend_on(w[0], w[1]),
+        op::LEND_BY_MESSAGE => return loans::messages::lend(w[0], w[1], w[2], w[3]),
         op::ENTRY => return Values(record.entry, core::ptr::from_ref(record) as u64),
         op::HOLD => {
             crate::memory::store(w[0], 1);

@@ -1,7 +1,8 @@
 //! Memory that is lent with a message whose sender goes on: until the receiver answers, or something else ends it, and whoever has lent it hears which.
 
 use super::loans::{
-    self, COUNT, END, Holder, LEAVE, PATIENCE_NS, READ, READ_AFTER, READ_AND_GO, TO_READ, TO_WRITE, WRITE, memory,
+    self, COUNT, END, Holder, LEAVE, PATIENCE_NS, READ, READ_AFTER, READ_AND_GO, TO_READ, TO_WRITE, WRITE, calls,
+    memory,
 };
 use super::post;
 use crate::memory::{load, store, word};
@@ -61,6 +62,13 @@ impl Lender {
         let _ = self.holder.child.kill();
         self.back.free(true).map_err(doing("freeing"))?;
         self.holder.ends().map(drop)
+    }
+
+    /// Its calls were refused, when it had it no more.
+    fn is_refused(self) -> Outcome {
+        self.back.free(true).map_err(doing("freeing"))?;
+        same!(self.holder.ends()?.code, calls::REFUSED as u64, "how the holder ended");
+        Ok(())
     }
 
     fn is_done(self) -> Outcome {
@@ -269,6 +277,44 @@ pub fn not_without_its_posts() -> Outcome {
     let message = back.receive(PATIENCE_NS).map_err(doing("hearing"))?;
     same!((message.lost(), message.back), (Some(Error::NotFound), loan), "how it ended");
     back.free(true).map_err(doing("freeing"))
+}
+
+/// Its holder's calls to the kernel reach it while it is lent, and not after the answer, or when it was taken back.
+pub fn calls_reach_it() -> Outcome {
+    let (lender, memory) = (Lender::start()?, memory(1)?);
+    let at = memory.base();
+    let words = |to| [at, PAGE, to, 0, 0, 0];
+    let calls = |op, lend| lender.holder.post.send_lending(op, words(at + 64), lend, lender.back, 0);
+    for round in 0..20 {
+        let letter = b'a' + round;
+        [64, 72].into_iter().for_each(|behind| store(at + behind, u64::from_le_bytes([letter; 8])));
+        calls(calls::NAME, TO_READ).map_err(doing("lending"))?;
+        same!(lender.hears()?.words[0], 16 * u64::from(letter), "what it has the kernel read in round {round}");
+        store(at + 64 + calls::TASK, 0);
+        calls(calls::IDENTITY, TO_WRITE).map_err(doing("lending"))?;
+        same!(lender.hears()?.words[0], 0, "what it has the kernel write in round {round}");
+        same!(load(at + 64 + calls::TASK), lender.holder.child.task, "what was written in round {round}");
+    }
+    calls(calls::AFTER, TO_WRITE).map_err(doing("lending"))?;
+    same!(lender.hears()?.words[1], 0, "what it had before it answered");
+    store(at + 64 + calls::TASK, 0);
+    lender.is_refused()?;
+    same!(load(at + 64 + calls::TASK), 0, "what was written after the answer");
+    // Taken back while the kernel writes there, again and again.
+    let lender = Lender::start()?;
+    let task = lender.holder.child.task;
+    let loan = lender.holder.post.send_lending(calls::KEEP_ON, words(at), TO_WRITE, lender.back, 0);
+    let loan = loan.map_err(doing("lending"))?;
+    let until = time::now_ns() + PATIENCE_NS;
+    while load(at + calls::TASK) != task && time::now_ns() < until {
+        thread::yield_now();
+    }
+    same!(post::cancel(loan), Ok(()), "taking it back");
+    same!(load(at + calls::TASK), task, "the holder has had the memory");
+    store(at + calls::TASK, 0);
+    lender.is_refused()?;
+    same!(load(at + calls::TASK), 0, "what was written after that");
+    Ok(())
 }
 
 /// Loans of a batch: fewer than may be queued.

@@ -36,8 +36,8 @@ pub(super) const LEAVE: u32 = 8;
 pub(super) const READ_AND_GO: u32 = 9;
 
 /// Lends word 0, with the length in word 1.
-pub(super) const TO_READ: u16 = 1;
-pub(super) const TO_WRITE: u16 = 1 << 8;
+pub(crate) const TO_READ: u16 = 1;
+pub(crate) const TO_WRITE: u16 = 1 << 8;
 
 pub(super) const PATIENCE_NS: u64 = 20_000_000_000;
 const KILLS: u64 = 12;
@@ -337,7 +337,7 @@ pub fn untouched_it_costs_nothing() -> Outcome {
     Ok(())
 }
 
-pub(super) fn counted() -> [u64; 4] {
+pub(crate) fn counted() -> [u64; 4] {
     // A question for one who is woken is kept for it, which is a copy of the message. What is lent is longer.
     let besides = |p: &Processor| p.copied_bytes.wrapping_sub(p.copies * size_of::<[u64; 6]>() as u64);
     let each = |p: Processor| [p.faults, p.shootdowns, p.tlb_flushes, besides(&p)];

@@ -1,6 +1,6 @@
 //! Who may use which memory, and until when.
 
-use super::{Rule, by_a_driver, rule};
+use super::{Rule, also, by_a_driver, rule};
 
 pub const RULES: &[Rule] = &[
     rule(
@@ -37,6 +37,40 @@ pub const RULES: &[Rule] = &[
         "kernel/src/gate/lent.rs",
         ["        if self.take_back(task) {", "        if false && self.take_back(task) {"],
         ["loans", "lent_on_until_the_call_is_over"],
+    ),
+    // A callee's own thread has what its caller lends for calls, by a message that was sent in one.
+    rule(
+        "H10",
+        "a_call_lends_nothing_that_outlives_it",
+        "kernel/src/post.rs",
+        ["if d.number == OWN { sender }", "if true || d.number == OWN { sender }"],
+        ["loans", "lent_memory_lent_on_with_a_message"],
+    ),
+    also(
+        "kernel/src/post/loan.rs",
+        ["let is_used = question.is_loan()", "let is_used = false && question.is_loan()"],
+        rule(
+            "H11",
+            "nobody_writes_to_a_stack_that_is_lent",
+            "kernel/src/post/loan.rs",
+            ["&& is_stack(range.address))", "&& false && is_stack(range.address))"],
+            ["loans", "a_stack_that_is_lent"],
+        ),
+    ),
+    rule(
+        "H14",
+        "nobody_lends_more_than_he_may",
+        "kernel/src/post/loan.rs",
+        ["loan.range.rights & most & state.acl.rights(&loan.from)", "loan.range.rights & most"],
+        ["loans", "lent_for_writing_by_who_may_only_read"],
+    ),
+    // All views lose what somebody lends who has no right to, as often as he likes.
+    rule(
+        "H14",
+        "what_a_loan_does_not_give_is_not_taken_back",
+        "core/post/src/question.rs",
+        ["        gives(&loan)?;\n", ""],
+        ["loans", "lent_for_writing_by_who_may_only_read"],
     ),
     rule(
         "H10",
@@ -109,7 +143,10 @@ pub const RULES: &[Rule] = &[
         "ends",
         "what_was_touched_is_taken_back",
         "core/post/src/question.rs",
-        ["        self.touch(question, word)?;", "        if false {\n            self.touch(question, word)?;\n        }"],
+        [
+            "        self.touch(question, word)?;",
+            "        if false {\n            self.touch(question, word)?;\n        }",
+        ],
         ["posts", "nothing_is_lent_after_the_answer"],
     ),
     rule(

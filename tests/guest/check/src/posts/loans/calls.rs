@@ -20,29 +20,29 @@ use musubi::rt::{Trap, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// What the holder calls the kernel for, at the address in word 2: it names a section by what lies there.
-const NAME: u32 = 0x10;
+pub(in crate::posts) const NAME: u32 = 0x10;
 /// Has its identity written.
-const IDENTITY: u32 = 0x11;
+pub(in crate::posts) const IDENTITY: u32 = 0x11;
 /// Waits, for no time, while what [`memory`] has put into the first page lies there; and wakes whoever does.
 const WAIT: u32 = 0x12;
 const WAKE: u32 = 0x13;
 /// All of these, after it has answered.
-const AFTER: u32 = 0x14;
+pub(in crate::posts) const AFTER: u32 = 0x14;
 /// On another of its threads; then that one loads.
 const ELSEWHERE: u32 = 0x15;
 /// Has its identity written again and again, and never answers.
-const KEEP_ON: u32 = 0x16;
+pub(in crate::posts) const KEEP_ON: u32 = 0x16;
 
 /// All of them.
 pub const OPS: RangeInclusive<u32> = NAME..=KEEP_ON;
 
 /// The status of a holder that was refused as it should be.
-const REFUSED: i32 = 77;
+pub(in crate::posts) const REFUSED: i32 = 77;
 
 /// Two words, the second on the next page where there are two.
 const NAME_LEN: u64 = 16;
 
-const TASK: u64 = offset_of!(Identity, task) as u64;
+pub(in crate::posts) const TASK: u64 = offset_of!(Identity, task) as u64;
 
 fn named_by(at: u64) -> Result<u64, Error> {
     let mine = data(PAGE)?;
