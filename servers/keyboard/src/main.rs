@@ -166,13 +166,15 @@ impl Keyboard for Service {
 
     fn probe(&self, caller: &Caller) -> Result<u64, Error> {
         let _away = away(caller)?;
+        let turn = PROBE.turn()?;
         self.settle()?;
         self.controller.echo_next()?;
-        PROBE.run(|| self.controller.write(ACKNOWLEDGED))
+        turn.run(|| self.controller.write(ACKNOWLEDGED))
     }
 
     fn write_time(&self, caller: &Caller) -> Result<u64, Error> {
         let _away = away(caller)?;
+        let _turn = PROBE.turn()?;
         self.settle()?;
         // A command that causes nothing until its byte follows.
         let began = time::ticks();

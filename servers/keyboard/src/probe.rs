@@ -7,8 +7,35 @@ use musubi::rt::{thread, time};
 /// An interrupt that has not come by then will not.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// Nobody waits.
+/// It is nobody's turn.
 const IDLE: u64 = u64::MAX;
+/// It is somebody's, who waits for nothing.
+const CAME: u64 = 1;
+
+/// See [`Probe::turn`].
+pub struct Turn<'a> {
+    probe: &'a Probe,
+    until: u64,
+}
+
+impl Turn<'_> {
+    /// Ticks from before `cause` until the handler.
+    ///
+    /// # Errors
+    /// `TimedOut`, or what causing it answers.
+    pub fn run(&self, cause: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
+        self.probe.came.store(0, Ordering::Release);
+        let began = time::ticks();
+        cause()?;
+        self.probe.wait(self.until).map(|came| came - began)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.probe.came.store(IDLE, Ordering::Release);
+    }
+}
 
 pub struct Probe {
     /// When the handler began that is waited for; 0: not yet.
@@ -30,22 +57,26 @@ impl Probe {
         }
     }
 
-    /// Ticks from before `cause` until the handler.
+    /// The controller is this thread's until the value is dropped. The same request may be served once more before the first time is over: who asks is not refused
+    /// for that, but waits.
     ///
     /// # Errors
-    /// `Busy` if somebody else waits, `TimedOut`, or what causing it answers.
-    pub fn run(&self, cause: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
-        let (now, since) = (time::now_ns(), self.since.load(Ordering::Relaxed));
-        // Who waited may have been ended in here.
-        let free = self.came.load(Ordering::Acquire) == IDLE || now > since + PATIENCE_NS;
-        if !free || self.since.compare_exchange(since, now, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return Err(Error::Busy);
+    /// `Busy`: others have had it all the time.
+    pub fn turn(&self) -> Result<Turn<'_>, Error> {
+        let until = time::now_ns() + 2 * PATIENCE_NS;
+        loop {
+            let (now, since) = (time::now_ns(), self.since.load(Ordering::Relaxed));
+            // Who had it may have been ended in here.
+            let is_free = self.came.load(Ordering::Acquire) == IDLE || now > since + PATIENCE_NS;
+            if is_free && self.since.compare_exchange(since, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                self.came.store(CAME, Ordering::Release);
+                return Ok(Turn { probe: self, until: now + PATIENCE_NS });
+            }
+            if now > until {
+                return Err(Error::Busy);
+            }
+            thread::yield_now();
         }
-        self.came.store(0, Ordering::Release);
-        let began = time::ticks();
-        let outcome = cause().and_then(|()| self.wait(now + PATIENCE_NS));
-        self.came.store(IDLE, Ordering::Release);
-        outcome.map(|came| came - began)
     }
 
     fn wait(&self, until: u64) -> Result<u64, Error> {

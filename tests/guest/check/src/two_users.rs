@@ -238,6 +238,10 @@ fn one_that_has_sent(code: &Section, post: Post) -> Result<Option<u64>, String> 
             return Ok(Some(task));
         }
         if task::info(task).is_none() {
+            // It may have sent it just now, and have ended for want of a thread to live on by.
+            if post.receive(0).is_ok() {
+                return Ok(Some(task));
+            }
             let exit = processes::collect(task, PATIENCE_NS).map_err(doing("a program's end"))?.1;
             same!((exit.kind, exit.code), (exit::EXITED, Error::MessageQuota.word()), "how it was refused");
             return Ok(None);

@@ -168,7 +168,16 @@ fn starts(work: &Work, start: impl Fn() -> Result<Child, Error>) -> Result<(), E
         let end = child.wait_for(PATIENCE_NS)?;
         // Each takes as long as thousands of requests do.
         time::sleep_ns(STARTED_NS);
-        return if (end.kind, end.code) == (exit::EXITED, STATUS) { Ok(()) } else { Err(Error::Changed) };
+        if (end.kind, end.code) != (exit::EXITED, STATUS) {
+            musubi::eprintln!(
+                "a program that was started, {}, has ended by {}, with {}",
+                child.task,
+                end.kind,
+                end.code
+            );
+            return Err(Error::Changed);
+        }
+        return Ok(());
     }
     Ok(())
 }
