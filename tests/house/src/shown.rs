@@ -8,26 +8,29 @@ use anyhow::{Context, Result};
 use crate::{Problems, tree};
 
 /// Files, and the functions in them that belong to these commands; none: all of the file. Behind the shell's own, what they read with.
-const OF_COMMANDS: [(&str, &[&str]); 10] = [
+const OF_COMMANDS: [(&str, &[&str]); 11] = [
     ("servers/shell/src/builtins/known.rs", &[]),
     ("servers/shell/src/builtins/top.rs", &[]),
     ("servers/shell/src/builtins/posts.rs", &[]),
     ("servers/shell/src/builtins/trace.rs", &[]),
     ("servers/shell/src/builtins/irq.rs", &[]),
     ("servers/shell/src/builtins/processes.rs", &["ps", "tasks", "groups", "class_word", "apart", "threads"]),
-    ("servers/shell/src/builtins/machine.rs", &["mem", "memory", "kept_free", "keys"]),
+    ("servers/shell/src/builtins/machine.rs", &["mem", "memory", "kept_free", "keys", "cpus"]),
     ("sdk/musubi/src/trace.rs", &["look", "of", "learns_names", "knows", "sorts", "name", "text"]),
     ("sdk/rt/src/trace.rs", &["look", "is_on", "written", "from_now", "from_oldest", "handlers"]),
     ("sdk/rt/src/info.rs", &[]),
+    // By which `mem` and `cpus` read.
+    ("sdk/rt/src/task.rs", &["memory", "processors"]),
 ];
 
 /// What asks the kernel, or somebody else.
-const ASKS: [&str; 20] = [
+const ASKS: [&str; 21] = [
     "stub::",
     "section::list",
     "section::info",
     "section::acl",
     "section::owner",
+    "section::may",
     "task::list",
     "task::info",
     "task::threads",
@@ -47,7 +50,7 @@ const ASKS: [&str; 20] = [
 ];
 
 /// Who asks all the same: what the kernel does not know, or is told to do.
-const EXCEPTIONS: [(&str, &str, &str); 7] = [
+const EXCEPTIONS: [(&str, &str, &str); 9] = [
     // Who has started which.
     ("servers/shell/src/builtins/processes.rs", "groups", "processes::"),
     // What the memory server has got back.
@@ -58,8 +61,11 @@ const EXCEPTIONS: [(&str, &str, &str); 7] = [
     ("servers/shell/src/builtins/trace.rs", "trace", "trace::on("),
     ("servers/shell/src/builtins/trace.rs", "trace", "trace::pause("),
     ("servers/shell/src/builtins/trace.rs", "during", "trace::during("),
-    // Where the section for everybody lies: the first look alone.
+    // Where the section for everybody lies, and whether it may be read: the first look alone.
     ("sdk/rt/src/info.rs", "all", "stub::"),
+    ("sdk/rt/src/info.rs", "all", "section::may"),
+    // Whether the trace's may, which the system's programs say: once for a reader.
+    ("sdk/rt/src/trace.rs", "look", "section::may"),
 ];
 
 pub fn check(root: &Path) -> Result<Problems> {
@@ -134,10 +140,13 @@ mod tests {
         assert_eq!(with("builtins/trace.rs", "show", "let all = trace::on()?;").len(), 1);
         assert_eq!(with("musubi/src/trace.rs", "look", "client(|devices| devices.trace(2))?;").len(), 1);
         assert_eq!(with("rt/src/info.rs", "head", "let all = section::list();").len(), 1);
+        assert_eq!(with("rt/src/task.rs", "memory", "let all = stub::task_list(&Trap, 0, 0);").len(), 1);
+        assert_eq!(with("rt/src/task.rs", "processors", "let may = section::may(0, 1, right, who);").len(), 1);
         // To switch it is a call.
         assert_eq!(with("builtins/trace.rs", "during", "trace::during(run)?;"), Problems::new());
         // That belongs to another command.
         assert_eq!(with("builtins/processes.rs", "jobs", "let all = task::list();"), Problems::new());
+        assert_eq!(with("rt/src/task.rs", "power_off", "let all = section::list();"), Problems::new());
         // And this is no code.
         assert_eq!(with("builtins/posts.rs", "posts", "// not section::list"), Problems::new());
     }
