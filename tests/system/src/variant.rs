@@ -36,7 +36,8 @@ impl Placed {
     }
 }
 
-/// Where the system's servers and the fast scheduler execute: a word for it, and what the image says (`etc/placement`).
+/// Where the system's servers and the fast levels of schedulers execute, that of the bad ones among them: a word for it, and what the image says
+/// (`etc/placement`).
 pub type Placement = (&'static str, &'static str);
 
 pub const PLACEMENT: &str = "etc/placement";
@@ -44,9 +45,13 @@ pub const PLACEMENT: &str = "etc/placement";
 pub const PLACEMENTS: [Placement; 2] = [
     (
         "psys",
-        "names psys\nfiles psys\nprocesses psys\nclock psys\nconsole psys\npipes psys\nsched psys\nsched-fast psys\n",
+        "names psys\nfiles psys\nprocesses psys\nclock psys\nconsole psys\npipes psys\nsched psys\nsched-fast psys\nfast-initial psys\n\
+         fast-bad psys\n",
     ),
-    ("nsys", "files nsys\nclock nsys\nconsole nsys io\nkeyboard nsys io\npipes nsys\nsched-fast nsys\n"),
+    (
+        "nsys",
+        "files nsys\nclock nsys\nconsole nsys io\nkeyboard nsys io\npipes nsys\nsched-fast nsys\nfast-initial nsys\nfast-bad nsys\n",
+    ),
 ];
 
 impl Matrix {

@@ -13,6 +13,12 @@ fn seen_in_time(name: &'static str, cpus: u32) -> Case {
     case.ours("own-driver", "bin/keyboard").cpus(cpus).icount().timeout(900)
 }
 
+/// A fast level that goes wrong, executed as this line says.
+fn in_class(name: &'static str, line: &str) -> Case {
+    let case = sh(name, "check bad_scheds replaced_within_10_ms").out_has(&["ok replaced_within_10_ms"]);
+    case.file(PLACEMENT, line).cpus(1).icount().timeout(900).long()
+}
+
 /// What each processor keeps for itself.
 const ON_EACH: [&str; 3] = ["shares_on_each_processor", "deadlines_on_each_processor", "jobs_have_their_processors"];
 
@@ -128,6 +134,9 @@ pub fn cases() -> Vec<Case> {
             .timeout(900)
             .icount()
             .long(),
+        // In supervisor mode, and where nothing preempts it, it is no later.
+        in_class("bad_scheds_in_supervisor_mode_by_the_clock", "fast-bad psys\n"),
+        in_class("bad_scheds_not_preempted_by_the_clock", "fast-bad nsys\n"),
         // The same, as somebody notices it who is ready.
         sh("a_crowd_by_the_clock", "limit frames=300000 sections=30000 threads=3900 check one bad_scheds crowd_given_back_within_10_ms")
             .out("")

@@ -8,9 +8,9 @@ use crate::variant::{PLACEMENT, PLACEMENTS, Placement};
 const SERVED: &str = "place; check posts round_trips questions several_posts; check services the_client_chooses every_server_by_both_ways \
     streams_by_their_posts futures_of_several_servers; check processes an_end_is_told_once any_child_and_groups started_by_message \
     groups_end_together; check clock a_moment_is_waited_for moments_by_message; sched use ageing && place && check passing there_and_back \
-    no_wake_up_is_lost_between_processors killed_while_put_aside preempted_in_between; sched use none; place";
+    no_wake_up_is_lost_between_processors killed_while_put_aside preempted_in_between; sched use initial && place; sched use none; place";
 
-/// Nothing failed of many checks, and each text is where it was put, in the end as in the beginning; the scheduler's while it decides.
+/// Nothing failed of many checks, and each text is where it was put, in the end as in the beginning; a scheduler's while it decides, and no bad one's.
 fn all_well(text: &str, (class, texts): Placement) -> bool {
     let ok = text.lines().filter(|line| line.starts_with("ok ")).count();
     let is_there = |name: &str| {
@@ -18,7 +18,12 @@ fn all_well(text: &str, (class, texts): Placement) -> bool {
             let mut words = line.split_whitespace();
             words.any(|word| word == class) && words.next_back() == Some(name) && !line.contains("was nsys")
         });
-        rows.count() == if name == "sched-fast" { 1 } else { 3 }
+        let times = match name {
+            "sched-fast" | "fast-initial" => 1,
+            "fast-bad" => 0,
+            _ => 4,
+        };
+        rows.count() == times
     };
     ok == 17 && !text.contains("FAILED") && texts.lines().filter_map(|line| line.split(' ').next()).all(is_there)
 }
