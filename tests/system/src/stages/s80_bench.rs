@@ -11,6 +11,7 @@ use measure::{Figure, Ours, Source, count, unit};
 use std::process::Output;
 use tally::Costly;
 
+pub mod papers;
 mod pool;
 mod programs;
 mod runs;
@@ -92,11 +93,12 @@ const ITC: [Check; 6] = [
     ("lines_of_ipc_have_every_case", lines_of_ipc),
     ("sizes_keep_their_bars", bars::sizes),
 ];
-const PAGES: [Check; 5] = [
+const PAGES: [Check; 6] = [
     ("entries_keep_their_bars", bars::entries),
     ("placements_gain_what_they_may", bars::placements),
     ("pages_cost_less_the_more", bars::memory),
     ("a_pager_and_back", bars::pager),
+    ("papers_stand_beside_ours", papers::stand_beside_ours),
     ("telling_costs_little", bars::telling),
 ];
 /// Such that nobody here wrote.

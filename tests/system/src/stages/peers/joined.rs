@@ -3,6 +3,7 @@
 
 use super::SYSTEMS;
 use crate::lab::Lab;
+use crate::stages::s80_bench::papers;
 use anyhow::{Context, Result, bail, ensure};
 use measure::{ASYNC, Bench, Figure, MUSUBI, PROGRAMS, Paper, Source, Table, count, unit};
 use std::collections::BTreeSet;
@@ -242,7 +243,7 @@ const PAGER: [Nearest; 2] = [
     ("round-trip", &[0], "supply", &["userfaultfd", "sigsegv+mprotect"]),
 ];
 
-/// What a script reads, and what stands in one row or table with ours.
+/// What a script reads, and what stands in one row or table with ours: Linux's, and what the papers say.
 pub fn nearest(joined: &Joined, bench: &str) -> Result<()> {
     let all: &[Nearest] = match bench {
         "entry" => &ENTRY,
@@ -286,7 +287,10 @@ pub fn nearest(joined: &Joined, bench: &str) -> Result<()> {
             ensure!(cells.starts_with(&expected.iter().map(String::as_str).collect::<Vec<_>>()), "{case}: {cells:?}");
         }
     }
-    Ok(())
+    papers::stand(bench, &joined.table, |case, way, bytes| {
+        let subject = (case.to_string(), way.to_string(), MUSUBI.to_string(), bytes);
+        joined.find(&subject, unit::INSTRUCTIONS).map(|figure| figure.value)
+    })
 }
 
 /// K1-M1: Linux's pipe and its datagrams stand in the table of ours and the paper's, and take longer than a post.
