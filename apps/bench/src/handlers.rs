@@ -3,7 +3,7 @@
 
 use crate::bars::{bound, held};
 use crate::report::{Longest, Report};
-use crate::{apart, crowds, holes, loans, short, system, thousands, views, worst};
+use crate::{apart, crowds, holes, loans, short, system, thousands, vectors, views, worst};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,17 +14,15 @@ use musubi::abi::gate::GATES_MAX;
 use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::post::{MANY_MAX, SEVERAL_MAX};
 use musubi::abi::rights::{ACL_MAX, principal};
-use musubi::abi::section::{class, kind, real};
-use musubi::abi::task::exit;
+use musubi::abi::section::{kind, real};
 use musubi::abi::trace::{Handler, handler};
 use musubi::command::Command;
 use musubi::interfaces::devices::{DevicesClient, ask};
 use musubi::rt::gate::{Caller, Skeleton, Values};
 use musubi::rt::post::{self, Body, Post};
-use musubi::rt::probe::Instruction;
 use musubi::rt::section::{self, alloc, alloc_as, free, invalidate, validate};
 use musubi::rt::trace::Trace;
-use musubi::rt::{Bound, Gates, Section, Trap, guard, probe, sync, task, thread, time};
+use musubi::rt::{Bound, Gates, Section, Trap, probe, sync, task, thread, time};
 use musubi::{AclEntry, Error, Rights, names, trace};
 
 /// Pages of the sections: more than a call does at a stretch, which is the bound.
@@ -58,18 +56,13 @@ pub fn run(report: &Report) -> Result<(), String> {
     let refused = every_other_call(&trace).inspect_err(|_| _ = trace::off())?;
     let seen: Vec<(u64, u64, u64)> = trace.handlers().collect();
     trace::off().map_err(said("the trace"))?;
-    let no_vector = UNPLACED.load(Ordering::Relaxed).then_some(NO_VECTOR);
-    let is_seen = |vector: u64| seen.iter().any(|one| one.0 == handler::EXCEPTION + vector);
-    let raised = EXCEPTIONS.iter().filter(|vector| **vector != VECTOR || no_vector.is_none());
-    if let Some(vector) = raised.into_iter().find(|vector| !is_seen(**vector)) {
-        return Err(format!("exception {vector} was raised, and is not in the trace"));
-    }
-    let missing: Vec<&str> =
-        TABLE.iter().filter(|row| !seen.iter().any(|one| one.0 == row.number)).map(|row| row.name).collect();
+    let ways: Vec<u64> = seen.iter().map(|one| one.0).collect();
+    vectors::check(&ways, processors)?;
+    let missing: Vec<&str> = TABLE.iter().filter(|row| !ways.contains(&row.number)).map(|row| row.name).collect();
     if !missing.is_empty() {
         return Err(format!("nobody has made these calls: {}", missing.join(", ")));
     }
-    if processors > 1 && !seen.iter().any(|one| one.0 == handler::WAITS) {
+    if processors > 1 && !ways.contains(&handler::WAITS) {
         return Err("no processor has waited for another one".into());
     }
     for (by, longest, times) in seen {
@@ -82,7 +75,7 @@ pub fn run(report: &Report) -> Result<(), String> {
             Longest { ticks: longest, usual: longest, times, bar },
         );
     }
-    UNSEEN.iter().chain(&no_vector).for_each(|(name, why)| report.not_measured(name, why));
+    vectors::tell_unseen(report, &ways);
     short::run(report)
 }
 
@@ -412,57 +405,8 @@ fn faults() -> Done {
     touch(one.base(), 64);
     say("deleting", clone.delete())?;
     say("deleting", one.delete())?;
-    exceptions()
+    vectors::exceptions()
 }
-
-/// What [`RAISED`] raises, and [`vector`].
-const EXCEPTIONS: [u64; 7] = [0, 1, 3, 6, 13, 16, VECTOR];
-/// That of vector instructions, which the emulator does not raise: its number is asked for.
-const VECTOR: u64 = 19;
-const RAISED: [Instruction; 7] = [
-    Instruction::Divide,
-    Instruction::Step,
-    Instruction::Breakpoint,
-    Instruction::Undefined,
-    Instruction::Privileged,
-    Instruction::NonCanonical,
-    Instruction::X87,
-];
-
-/// In a call, which each ends (SSS-56).
-fn exceptions() -> Done {
-    for which in RAISED.iter().cycle().take(3 * RAISED.len()) {
-        if guard::run(|| probe::instruction(*which)) != Err(Error::Faulted) {
-            return Err(("an exception", Error::NotSupported));
-        }
-    }
-    let asks = match Command::new(b"bin/bench").args(["bench", "vector"]).placed(class::PSYS, 0).spawn() {
-        Err(refused) if refused.error == Error::Denied => {
-            UNPLACED.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        asks => asks.map_err(|refused| ("a program in supervisor mode", refused.error))?,
-    };
-    match say("a program in supervisor mode", asks.wait())? {
-        ended if (ended.kind, ended.address) == (exit::FAULT, VECTOR) => Ok(()),
-        _ => Err(("a vector exception", Error::NotSupported)),
-    }
-}
-
-/// Whether that was refused to it.
-static UNPLACED: AtomicBool = AtomicBool::new(false);
-const NO_VECTOR: (&str, &str) =
-    ("exception-19", "the image does not say in etc/placement that `bench` may be in supervisor mode");
-
-/// The program, in supervisor mode, which may ask for the number. It ends by that.
-pub fn vector() -> i32 {
-    probe::instruction(Instruction::Vector);
-    0
-}
-
-/// Exceptions that no program raises here: measured from outside, by the emulator's monitor.
-const UNSEEN: [(&str, &str); 1] =
-    [("exception-18", "a machine check is the machine's to raise (system::s38_trace::a_machine_check_is_measured)")];
 
 /// A call, and why it is measured only as it is refused.
 type Refused = (&'static str, &'static str);

@@ -43,6 +43,7 @@ mod stand;
 mod system;
 mod talks;
 mod thousands;
+mod vectors;
 mod views;
 mod worst;
 
@@ -84,7 +85,7 @@ fn run(start: &Start) -> i32 {
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
         ["bound"] => return apart::bound(),
-        ["vector"] => return handlers::vector(),
+        ["vector", number] => return vectors::ask_for(number),
         ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),
         ["during", name, times, program @ ..] => return talks::during(name, times, program),

@@ -70,14 +70,20 @@ pub enum Instruction {
     Step,
     /// A division by zero of the x87, which it is to tell of.
     X87,
-    /// `int 19`, which supervisor mode may: the number of what vector instructions raise.
+    /// `int 4`, which programs may: the number of what `into` raises, where there is one.
+    Overflow,
+    /// `int 5`, which supervisor mode may, as those below: the number of what `bound` raises, where there is one.
+    Bound,
+    /// `int 7`: that of an instruction for a unit that is off.
+    NoDevice,
+    /// `int 19`: that of what vector instructions raise.
     Vector,
 }
 
 /// Executes the instruction.
 pub fn instruction(which: Instruction) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: each of these raises an exception in user mode, and the last one in supervisor mode, too, without another effect.
+    // SAFETY: each of these raises an exception in user mode, and those that are asked for by number in supervisor mode, too, without another effect.
     unsafe {
         use core::arch::asm;
         match which {
@@ -88,6 +94,9 @@ pub fn instruction(which: Instruction) {
             Instruction::NonCanonical => asm!("mov {}, [{}]", out(reg) _, in(reg) 1u64 << 63),
             Instruction::Port => asm!("in al, dx", in("dx") 0x60u16, out("al") _),
             Instruction::Step => asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq", "nop", "nop"),
+            Instruction::Overflow => asm!("int 4"),
+            Instruction::Bound => asm!("int 5"),
+            Instruction::NoDevice => asm!("int 7"),
             Instruction::Vector => asm!("int 19"),
             Instruction::X87 => {
                 asm!(
