@@ -7,13 +7,15 @@ use super::{Entry, Row};
 pub enum Why {
     /// It may wait, give the processor away, or never come back: that takes a whole context.
     Waits,
-    /// Whom it has woken, started or ended may be who is to run next, or not to run: on the way out that is looked at, as a full entry does.
+    /// Whom it has woken, started or ended may be who is to run next, or not to run: on the way out that is looked at, as a full entry does. One that is
+    /// frequent mostly has (`system::s38_trace::rare_calls_are_rare`).
     Looks,
     /// It goes on with, or tells, more registers than a procedure keeps.
     Registers,
     /// It has a short way of its own, nearer than the light entry (docs/decisions/0007, 0009, 0016).
     Short,
-    /// It takes as long as what it is about is large, with interrupts let in between: beside that the way in is nothing.
+    /// It takes as long as what it is about is large, with interrupts let in between: beside that the way in is nothing, as the same test holds of one that is
+    /// frequent.
     Long,
     /// Once for a program, a thread, a section, a gate, a post or a device, not for each use (`system::s38_trace` counts).
     Rare,
