@@ -425,18 +425,24 @@ fn keys() -> Outcome {
     made.delete().map_err(doing("delete"))
 }
 
-/// As many records as there are, and the kernel is entered for nothing that this thread does.
+/// Records of every table, and the kernel is entered for nothing that this thread does.
 fn no_call() -> Outcome {
     let look = || -> Result<usize, String> {
         let (all, own) = (all()?, own()?);
-        Ok(all.tasks().count()
-            + all.threads().count()
-            + all.interrupts().count()
-            + all.seats().count()
-            + own.sections().count())
+        let posts: Vec<u64> = own.posts().map(|post| post.number).collect();
+        let wait: u64 = posts.iter().map(|post| all.post_counts(*post).waiting + all.messages(*post)).sum();
+        core::hint::black_box((wait, all.head(), own.head(), all.machine(), all.now()));
+        let of_everybody = all.processors().count() + all.running().count() + all.users().count() + all.seats().count();
+        let of_things = all.tasks().count() + all.threads().count() + all.interrupts().count();
+        let of_own = own.own_tasks().count() + own.own_threads().count() + own.sections().count() + own.keys().count();
+        Ok(of_everybody + of_things + of_own + posts.len() + all.threads_now().len())
     };
-    look()?;
-    // Others enter it besides, and the clock: at best nobody does.
+    // What pages and room it needs is there then.
+    for _ in 0..3 {
+        look()?;
+    }
+    // Others enter it besides, and the clock: at best nobody does. On several processors somebody may all the time.
+    let most = if task::processors().count() == 1 { 0 } else { 3 };
     let mut least = u64::MAX;
     for _ in 0..50 {
         let entries =
@@ -445,6 +451,6 @@ fn no_call() -> Outcome {
         holds!(look()? > table::COUNT, "there is little to see");
         least = least.min(entries()? - before);
     }
-    holds!(least < 4, "at least {least} entries for each look");
+    holds!(least <= most, "at least {least} entries for each look");
     Ok(())
 }
