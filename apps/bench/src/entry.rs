@@ -1,19 +1,22 @@
 //! The ways into the kernel (SSS-M2, SSS-M4): the same function by the light entry, by the full one, and of a Linux program; memory operations by
-//! their door; a fault and an interrupt; and giving way, alone and with somebody who does, too.
+//! their door; a fault and an interrupt; giving way, alone and with somebody who does, too; and what of these a text in supervisor mode takes.
 
 use crate::foreign;
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
+use crate::vectors::NO_PLACE;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::sync::atomic::{AtomicBool, Ordering};
-use musubi::Error;
 use musubi::abi::layout::PAGE;
-use musubi::abi::section::kind;
+use musubi::abi::section::{class, kind};
+use musubi::abi::task::exit;
+use musubi::command::Command;
 use musubi::rt::section::free;
 use musubi::rt::thread::Thread;
 use musubi::rt::{Section, mbcf, probe, task, thread, time};
+use musubi::{Error, ended};
 
 const ROUNDS: usize = 1000;
 const PLAN: Plan = Plan::new(ROUNDS);
@@ -21,6 +24,8 @@ const PLAN: Plan = Plan::new(ROUNDS);
 const WARM: u32 = 64;
 /// From one interrupt of the timer to the next.
 const TICK_NS: u64 = 50_000;
+/// What the program is called with that is in supervisor mode.
+pub const IN_CLASS: &str = "entry-in-class";
 
 pub fn run(report: &Report) -> Result<(), String> {
     let own = task::own();
@@ -28,16 +33,9 @@ pub fn run(report: &Report) -> Result<(), String> {
         return Err(format!("the task is {own} by the light entry and {} by the full one", task::own_by_full_entry()));
     }
     let case = |case, way| Case { case, way, bytes: 0 };
-    let light = PLAN.measure(|| _ = core::hint::black_box(task::own()));
-    report.case(case("get_taskid", "light"), &light, &[]);
-    let full = PLAN.measure(|| _ = core::hint::black_box(task::own_by_full_entry()));
-    report.case(case("get_taskid", "full"), &full, &[]);
-    // A page that is there again with the fault: taken away before each round, outside of what counts.
     let page = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
     let base = page.base();
-    let away = || free(base, PAGE).expect("the page of an own section");
-    let fault = PLAN.first(&away).measure(|| _ = probe::read(base));
-    report.case(case("touch", "fault"), &fault, &[]);
+    three_ways(report, ROUNDS, base, ["light", "full", "fault"]);
     let foreign = foreign::getpid(WARM, ROUNDS as u32)?;
     report.samples(case("get_taskid", "foreign"), &foreign);
     memory_operations(report, base)?;
@@ -49,7 +47,46 @@ pub fn run(report: &Report) -> Result<(), String> {
     done.store(true, Ordering::Relaxed);
     other.join().map_err(|e| format!("a thread: {e}"))?;
     report.case(case("sleep0-x2", "full"), &both, &[]);
-    Ok(())
+    [class::PSYS, class::NSYS].into_iter().try_for_each(|class| placed(report, class))
+}
+
+/// So many rounds of the same function by the light entry and by the full one, and of a fault; and what these are called.
+fn three_ways(report: &Report, rounds: usize, base: u64, [light, full, fault]: [&str; 3]) {
+    let case = |case, way| Case { case, way, bytes: 0 };
+    let plan = || Plan::new(rounds);
+    report.case(case("get_taskid", light), &plan().measure(|| _ = core::hint::black_box(task::own())), &[]);
+    let by_full = || _ = core::hint::black_box(task::own_by_full_entry());
+    report.case(case("get_taskid", full), &plan().measure(by_full), &[]);
+    // A page that is there again with the fault: taken away before each round, outside of what counts.
+    let away = || free(base, PAGE).expect("the page of an own section");
+    report.case(case("touch", fault), &plan().first(&away).measure(|| _ = probe::read(base)), &[]);
+}
+
+/// The same program in supervisor mode, which tells of itself.
+fn placed(report: &Report, class: u64) -> Result<(), String> {
+    let name = class::WORDS[class as usize];
+    let words = ["bench", IN_CLASS, name].into_iter().chain(report.words());
+    match Command::new(b"bin/bench").args(words).placed(class, 0).spawn() {
+        Err(refused) if refused.error == Error::Denied => {
+            report.not_measured(&format!("ways in of {name}"), NO_PLACE);
+            Ok(())
+        }
+        Err(refused) => Err(format!("a program in {name}: {refused}")),
+        Ok(child) => match child.wait() {
+            Ok(how) if (how.kind, how.code) == (exit::EXITED, 0) => Ok(()),
+            Ok(how) => Err(format!("a program in {name}: {}", ended::describe(&how, ended::section_name))),
+            Err(e) => Err(format!("a program in {name}: {e}")),
+        },
+    }
+}
+
+/// Its main function. Few rounds: without preemption it comes to no switch point in them.
+pub fn in_class(class: &str, flags: &[&str]) -> i32 {
+    let report = Report::new("entry", flags.contains(&"--json"), flags.contains(&"--wall"));
+    let Ok(page) = Section::create(PAGE, PAGE, kind::DATA, 0) else { return 1 };
+    let ways = ["light", "full", "fault"].map(|way| format!("{way}-{class}"));
+    three_ways(&report, ROUNDS / 5, page.base(), ways.each_ref().map(String::as_str));
+    page.delete().is_err().into()
 }
 
 /// To the own node, in a section of one's own: a word that is added to, and as many bytes as one operation carries.

@@ -85,6 +85,7 @@ fn run(start: &Start) -> i32 {
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["fat", post] => return handlers::fat(post),
         ["bound"] => return apart::bound(),
+        [entry::IN_CLASS, class, flags @ ..] => return entry::in_class(class, flags),
         ["vector", number] => return vectors::ask_for(number),
         ["listed"] => return handlers::listed(),
         ["holder", post] => return loans::holder(post),

@@ -72,6 +72,12 @@ impl Report {
         Report { longest: true, ..*self }
     }
 
+    /// What another program is told that tells of the same, too.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        let json = self.json.then_some("--json");
+        json.into_iter().chain(self.began.is_some().then_some("--wall"))
+    }
+
     /// So many rounds, or if time is told at least as many as it takes to say how long one of a hundred is.
     pub fn enough(&self, rounds: usize) -> usize {
         if self.began.is_some() { rounds.max(MANY) } else { rounds }

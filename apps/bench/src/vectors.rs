@@ -90,7 +90,8 @@ fn in_supervisor_mode(vector: u64) -> Done {
 
 /// Whether that was refused to it.
 static UNPLACED: AtomicBool = AtomicBool::new(false);
-const NO_PLACE: &str = "the image does not say in etc/placement that `bench` may be in supervisor mode";
+/// Why.
+pub const NO_PLACE: &str = "the image does not say in etc/placement that `bench` may be in supervisor mode";
 
 /// The program, in supervisor mode, which may ask for the number. It ends by that.
 pub fn ask_for(vector: &str) -> i32 {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// The one of programs that nobody here wrote (K1-U6).
 pub const PROGRAMS: &str = "apps";
+/// The one of the ways into the kernel, which it measures in supervisor mode, too.
+const ENTRY: &str = "entry";
 /// Processors of its machine in which one counts beside them.
 const BESIDE_PROGRAMS: u32 = 14;
 
@@ -48,8 +50,8 @@ pub const BENCHES: [Bench; 18] = [
         limits: &[],
     },
     Bench {
-        name: "entry",
-        about: "the number of the own task, by each way into the kernel; and giving way, alone and with another thread that does",
+        name: ENTRY,
+        about: "the number of the own task, by each way into the kernel, in user mode and in supervisor mode; and giving way, alone and with another thread that does",
         timeout: Duration::from_secs(300),
         cpus: 1,
         also_cpus: &[],
@@ -228,7 +230,11 @@ impl Bench {
 
     /// Files of the host that go into the machine, as `--put` takes them.
     pub fn puts(&self) -> &'static [&'static str] {
-        if self.name == PROGRAMS { &["/bin/busybox"] } else { &[] }
+        match self.name {
+            PROGRAMS => &["/bin/busybox"],
+            ENTRY => &[concat!(env!("CARGO_MANIFEST_DIR"), "/placement.txt:etc/placement")],
+            _ => &[],
+        }
     }
 
     /// On how many processors that run at once it is counted besides, where the host has so many: there who waits for whom is no matter of turns.
@@ -254,6 +260,14 @@ mod tests {
         assert_eq!((of("pool", 1), of("pool", 2), of("pool", 6)), (vec![1], vec![1, 2], vec![1, 2, 4]));
         assert_eq!((of("files", 1), of("files", 2), of("files", 8)), (vec![1], vec![2], vec![8]));
         assert_eq!((of("calls", 2), of("jobs", 2)), (vec![1], vec![4]));
+    }
+
+    #[test]
+    fn what_is_put_in_is_there() {
+        for file in Bench::find(ENTRY).unwrap().puts() {
+            let put = machine::Put::parse(file.as_ref()).unwrap();
+            assert_eq!((put.guest.as_slice(), put.read().unwrap().0.is_empty()), (&b"etc/placement"[..], false));
+        }
     }
 
     #[test]

@@ -52,9 +52,13 @@ const DOORS: [(&str, &str, u64); 4] = [
     ("get_taskid", "foreign", 4960),
 ];
 
+/// What a way in or out of a text in supervisor mode takes at most. By the assembly the longest is 48: all of a light call's that is made a full one, as each
+/// is without preemption.
+const WAY: u64 = 60;
+
 /// SSS-M4: the same function by the light entry and by the full one, and giving way (SSS-M2).
 pub fn entries(runs: &Runs) -> Result<()> {
-    let taken = |case, way| instructions(runs.of("entry")?, case, way, 0);
+    let taken = |case: &str, way: &str| instructions(runs.of("entry")?, case, way, 0);
     let (light, full) = (taken("get_taskid", "light")?, taken("get_taskid", "full")?);
     ensure!(0 < light && light <= 70, "get_taskid by the light entry takes {light} instructions");
     ensure!(
@@ -80,6 +84,16 @@ pub fn entries(runs: &Runs) -> Result<()> {
         let (enter, leave, whole) = (taken("enter", way)?, taken("leave", way)?, taken(case, way)?);
         ensure!(0 < enter && 0 < leave && enter + leave < whole, "{way}: {enter} in, {leave} out, {whole} in all");
     }
+    for class in ["psys", "nsys"] {
+        for (way, case) in &ways[..3] {
+            let way = format!("{way}-{class}");
+            let (enter, leave, whole) = (taken("enter", &way)?, taken("leave", &way)?, taken(case, &way)?);
+            let fits = (1..=WAY).contains(&enter) && (1..=WAY).contains(&leave) && enter + leave < whole;
+            ensure!(fits, "{way}: {enter} in, {leave} out, {whole} in all");
+        }
+    }
+    let there = taken("get_taskid", "light-psys")?;
+    ensure!(0 < there && there <= 70, "get_taskid by the light entry takes {there} instructions in supervisor mode");
     for (case, way, bar) in DOORS {
         let whole = taken(case, way)?;
         ensure!(whole <= bar, "{case} by {way} takes {whole} instructions, more than {bar}");
