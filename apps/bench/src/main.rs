@@ -56,7 +56,7 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 18] = [
+const BENCHES: [Bench; 19] = [
     ("apps", apps::run),
     ("calls", calls::run),
     ("entry", entry::run),
@@ -68,6 +68,7 @@ const BENCHES: [Bench; 18] = [
     ("jobs", jobs::run),
     ("keys", keys::run),
     ("memory", memory::run),
+    ("messages", pool::in_short),
     ("pager", pager::run),
     ("placement", placement::run),
     ("pool", pool::run),

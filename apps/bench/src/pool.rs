@@ -16,6 +16,8 @@ use musubi::{AclEntry, Error, Rights};
 
 /// Rounds, as in the paper.
 const ROUNDS: usize = 10_000;
+/// Single rounds where each is known to be like the next one.
+const FEW: usize = 500;
 /// Rounds from one tick of the clock to the next, as in the paper: 10 000 took 385 ticks.
 const TICK: usize = 26;
 /// Rounds beside the machine's own clock: several quanta.
@@ -36,10 +38,38 @@ const PAUSE: u64 = 2_000_000;
 type Words = [u64; 6];
 
 pub fn run(report: &Report) -> Result<(), String> {
+    play_of(report, ROUNDS, |game| {
+        game.queued()?;
+        game.ping_pong(true)?;
+        service::run(report, game.posts)
+    })?;
+    many::run(report)
+}
+
+/// `bench messages`: single rounds only, and few of them; but for those after a pause, which take long.
+pub fn in_short(report: &Report) -> Result<(), String> {
+    play_of(report, FEW, |game| {
+        game.queued()?;
+        game.ping_pong(false)
+    })
+}
+
+/// Single rounds of what posts offer, and nothing else.
+pub fn single_rounds(report: &Report) -> Result<(), String> {
+    play_of(report, ROUNDS, |game| game.by_posts(false))
+}
+
+fn play_of(report: &Report, rounds: usize, what: impl FnOnce(&Game) -> Result<(), String>) -> Result<(), String> {
     let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
-    let outcome =
-        queued(report, &posts).and_then(|()| ping_pong(report, &posts)).and_then(|()| service::run(report, &posts));
-    outcome.and(posts.free().map_err(|e| format!("freeing: {e}"))).and_then(|()| many::run(report))
+    let outcome = what(&Game { report, posts: &posts, rounds });
+    outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
+}
+
+/// What is played at these posts, and how many single rounds of each.
+struct Game<'a> {
+    report: &'a Report,
+    posts: &'a Posts,
+    rounds: usize,
 }
 
 /// Where messages go, where they come back, and where the clock hears. By rendezvous, where the tasks 0, 1 and 2 hear.
@@ -79,168 +109,182 @@ const PARTNER: usize = 0;
 const PLAYER: usize = 1;
 pub const CLOCK: usize = 2;
 
-/// A message that nobody waits for: it is left in the post, and received by a call of its own.
-fn queued(report: &Report, posts: &Posts) -> Result<(), String> {
-    let mut failed = Ok(());
-    let each = Plan::new(ROUNDS).measure(|| {
-        let sent = posts.there.send(OP, [1, 2, 3, 4, 5, 6], None);
-        let came = sent.and_then(|()| posts.there.receive(FOR_EVER).map(drop));
-        failed = failed.and(came);
-    });
-    report.case(Case { case: "queued", way: "pool", bytes: BYTES }, &each, &[]);
-    failed.map_err(|e| format!("a message to oneself: {e}"))
-}
-
-fn ping_pong(report: &Report, posts: &Posts) -> Result<(), String> {
-    by_posts(report, posts, true)?;
-    let Posts { there, back, .. } = *posts;
-    play(report, posts, "limited", false, |words| there.send_and_receive(OP, words, back, LIMIT).map(|m| m.words))?;
-    if task::processors().count() > 1 {
-        beside_idle(report, posts)?;
+impl Game<'_> {
+    /// A message that nobody waits for: it is left in the post, and received by a call of its own.
+    fn queued(&self) -> Result<(), String> {
+        let there = self.posts.there;
+        let mut failed = Ok(());
+        let each = Plan::new(self.rounds).measure(|| {
+            let sent = there.send(OP, [1, 2, 3, 4, 5, 6], None);
+            let came = sent.and_then(|()| there.receive(FOR_EVER).map(drop));
+            failed = failed.and(came);
+        });
+        self.report.case(Case { case: "queued", way: "pool", bytes: BYTES }, &each, &[]);
+        failed.map_err(|e| format!("a message to oneself: {e}"))
     }
-    long_ways(report, posts)?;
-    let tasks = posts.all();
-    let me = Rendezvous { tasks: &tasks, me: PLAYER };
-    play(report, posts, "rendezvous", true, |words| me.send_and_receive(PARTNER, OP, words))
-}
 
-/// Single rounds of what posts offer, and nothing else.
-pub fn single_rounds(report: &Report) -> Result<(), String> {
-    let posts = Posts::new().map_err(|e| format!("posts: {e}"))?;
-    let outcome = by_posts(report, &posts, false);
-    outcome.and(posts.free().map_err(|e| format!("freeing: {e}")))
-}
+    fn ping_pong(&self, at_length: bool) -> Result<(), String> {
+        self.by_posts(at_length)?;
+        let Posts { there, back, .. } = *self.posts;
+        self.play("limited", false, |words| there.send_and_receive(OP, words, back, LIMIT).map(|m| m.words))?;
+        if task::processors().count() > 1 {
+            self.beside_idle()?;
+        }
+        self.at_two_posts()?;
+        if at_length {
+            self.after_a_pause()?;
+        }
+        let tasks = self.posts.all();
+        let me = Rendezvous { tasks: &tasks, me: PLAYER };
+        self.play("rendezvous", at_length, |words| me.send_and_receive(PARTNER, OP, words))
+    }
 
-/// By one step on either side, by a question and its answer, and by plain messages, each of which wakes whoever has begun to wait by a call of its own.
-fn by_posts(report: &Report, posts: &Posts, at_length: bool) -> Result<(), String> {
-    let Posts { there, back, .. } = *posts;
-    play(report, posts, "pool", at_length, |words| there.send_and_receive(OP, words, back, FOR_EVER).map(|m| m.words))?;
-    play(report, posts, "question", at_length, |words| there.ask(OP, words, FOR_EVER).map(|answer| answer.words))?;
-    play(report, posts, "woken", false, |words| {
-        there.send(OP, words, None)?;
-        back.receive(FOR_EVER).map(|m| m.words)
-    })
-}
+    /// By one step on either side, by a question and its answer, and by plain messages, each of which wakes whoever has begun to wait by a call of its own.
+    fn by_posts(&self, at_length: bool) -> Result<(), String> {
+        let Posts { there, back, .. } = *self.posts;
+        self.play("pool", at_length, |words| there.send_and_receive(OP, words, back, FOR_EVER).map(|m| m.words))?;
+        self.play("question", at_length, |words| there.ask(OP, words, FOR_EVER).map(|answer| answer.words))?;
+        self.play("woken", false, |words| {
+            there.send(OP, words, None)?;
+            back.receive(FOR_EVER).map(|m| m.words)
+        })
+    }
 
-/// What goes the long way through the kernel: both wait for the message at two posts; and the first message after a pause, and what is said to it.
-fn long_ways(report: &Report, posts: &Posts) -> Result<(), String> {
-    let Posts { there, back, clock } = *posts;
-    play(report, posts, "several", false, |words| {
-        there.send(OP, words, None)?;
-        post::receive_of(&[back, clock], FOR_EVER).map(|m| m.words)
-    })?;
-    let partner = posts.partner("woken")?;
-    let mut failed = Ok(());
-    let mut words = [1, 2, 3, 4, 5, 6];
-    let mut round = || match there.send(OP, words, None).and_then(|()| back.receive(FOR_EVER)) {
-        Ok(came) => words = came.words,
-        Err(error) => failed = Err(error),
-    };
-    round();
-    let each = Plan::new(ASLEEP_ROUNDS).first(&|| time::sleep_ns(PAUSE)).measure(&mut round);
-    report.case(Case { case: "ping-pong", way: "asleep", bytes: BYTES }, &each, &[]);
-    end(partner)?;
-    failed.map_err(|e| format!("a round after a pause: {e}"))
-}
+    /// Both wait for the message at two posts, which goes the long way through the kernel.
+    fn at_two_posts(&self) -> Result<(), String> {
+        let Posts { there, back, clock } = *self.posts;
+        self.play("several", false, |words| {
+            there.send(OP, words, None)?;
+            post::receive_of(&[back, clock], FOR_EVER).map(|m| m.words)
+        })
+    }
 
-/// Plain messages, whose sender goes on with something else: so a processor that has nothing to do takes whoever they wake.
-fn beside_idle(report: &Report, posts: &Posts) -> Result<(), String> {
-    let Posts { there, back, .. } = *posts;
-    let about = info::all().map_err(|e| format!("the info section: {e}"))?;
-    let number = number(task::identity().node, back.0).ok_or("a post without a number")?;
-    let partner = posts.partner("woken")?;
-    let mut failed = Ok(());
-    let mut words = [1, 2, 3, 4, 5, 6];
-    let mut round = || {
-        let came = there.send(OP, words, None).and_then(|()| {
+    /// The first message after a pause, and what is said to it.
+    fn after_a_pause(&self) -> Result<(), String> {
+        let Posts { there, back, .. } = *self.posts;
+        let pause = || time::sleep_ns(PAUSE);
+        self.beside_woken("asleep", Plan::new(ASLEEP_ROUNDS).first(&pause), |words| {
+            there.send(OP, words, None)?;
+            back.receive(FOR_EVER).map(|m| m.words)
+        })
+    }
+
+    /// Plain messages, whose sender goes on with something else: so a processor that has nothing to do takes whoever they wake.
+    fn beside_idle(&self) -> Result<(), String> {
+        let Posts { there, back, .. } = *self.posts;
+        let about = info::all().map_err(|e| format!("the info section: {e}"))?;
+        let number = number(task::identity().node, back.0).ok_or("a post without a number")?;
+        self.beside_woken("idle", Plan::new(IDLE_ROUNDS), |words| {
+            there.send(OP, words, None)?;
             while about.messages(number.into()) == 0 {
                 core::hint::spin_loop();
             }
-            back.receive(FOR_EVER)
-        });
-        match came {
-            Ok(came) => words = came.words,
+            back.receive(FOR_EVER).map(|m| m.words)
+        })
+    }
+
+    /// Rounds of a plan of their own, with a partner who sends and receives by a call each.
+    fn beside_woken(
+        &self,
+        way: &str,
+        plan: Plan,
+        exchange: impl Fn(Words) -> Result<Words, Error>,
+    ) -> Result<(), String> {
+        self.beside("woken", way, exchange, |round| {
+            round();
+            let each = plan.measure(round);
+            self.report.case(Case { case: "ping-pong", way, bytes: BYTES }, &each, &[]);
+            Ok(())
+        })
+    }
+
+    fn play(
+        &self,
+        way: &'static str,
+        at_length: bool,
+        exchange: impl Fn(Words) -> Result<Words, Error>,
+    ) -> Result<(), String> {
+        self.beside(
+            way,
+            way,
+            exchange,
+            |round| if at_length { self.at_length(way, round) } else { self.single(way, round) },
+        )
+    }
+
+    /// Starts a partner who plays in his way, and measures rounds in ours.
+    fn beside(
+        &self,
+        partner: &str,
+        way: &str,
+        exchange: impl Fn(Words) -> Result<Words, Error>,
+        measure: impl FnOnce(&mut dyn FnMut()) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let partner = self.posts.partner(partner)?;
+        let mut failed = Ok(());
+        let mut words = [1, 2, 3, 4, 5, 6];
+        let measured = measure(&mut || match exchange(words) {
+            Ok(came) => words = came,
             Err(error) => failed = Err(error),
-        }
-    };
-    round();
-    let each = Plan::new(IDLE_ROUNDS).measure(&mut round);
-    report.case(Case { case: "ping-pong", way: "idle", bytes: BYTES }, &each, &[]);
-    end(partner)?;
-    failed.map_err(|e| format!("a round beside an idle processor: {e}"))
-}
+        });
+        end(partner)?;
+        failed.map_err(|e| format!("a round by {way}: {e}"))?;
+        measured
+    }
 
-fn play(
-    report: &Report,
-    posts: &Posts,
-    way: &'static str,
-    at_length: bool,
-    exchange: impl Fn(Words) -> Result<Words, Error>,
-) -> Result<(), String> {
-    let partner = posts.partner(way)?;
-    let mut failed = Ok(());
-    let mut words = [1, 2, 3, 4, 5, 6];
-    let round = || match exchange(words) {
-        Ok(came) => words = came,
-        Err(error) => failed = Err(error),
-    };
-    let measured = if at_length { rounds(report, posts, way, round) } else { single(report, way, round) };
-    end(partner)?;
-    failed.map_err(|e| format!("a round by {way}: {e}"))?;
-    measured
-}
-
-fn single(report: &Report, way: &str, mut round: impl FnMut()) -> Result<(), String> {
-    round();
-    let each = Plan::new(ROUNDS).measure(&mut round);
-    report.case(Case { case: "ping-pong", way, bytes: BYTES }, &each, &[]);
-    Ok(())
-}
-
-fn rounds(report: &Report, posts: &Posts, way: &'static str, mut round: impl FnMut()) -> Result<(), String> {
-    single(report, way, &mut round)?;
-    // All of them at a stretch, as the paper has it.
-    let (began, began_ns) = (time::ticks(), time::now_ns());
-    (0..ROUNDS).for_each(|_| round());
-    let (without, without_ns) = (time::ticks() - began, time::now_ns() - began_ns);
-    let clock = clock::Clock::start(posts, way)?;
-    let said = |e| format!("a tick: {e}");
-    let before = clock.settle().map_err(said)?;
-    let (began, mut failed) = (time::ticks(), Ok(()));
-    for n in 0..ROUNDS {
-        if n % TICK == 0 {
-            failed = failed.and(clock.tick((n / TICK) as u64));
-        }
+    fn single(&self, way: &str, round: &mut dyn FnMut()) -> Result<(), String> {
         round();
+        let each = Plan::new(self.rounds).measure(round);
+        self.report.case(Case { case: "ping-pong", way, bytes: BYTES }, &each, &[]);
+        Ok(())
     }
-    let heard = clock.settle();
-    let with = time::ticks() - began;
-    clock.stop()?;
-    failed.map_err(said)?;
-    // As its server has received them.
-    let messages = heard.map_err(said)?.saturating_sub(before);
-    let case = |case| Case { case, way, bytes: BYTES };
-    report.average(case("ping-pong-without-clock"), without, ROUNDS as u64);
-    let tell = |name, of, with: u64, messages: u64, rounds: usize| {
-        report.average(case(name), with, rounds as u64);
-        report.count(case(name), "messages", messages);
-        let more = with.saturating_sub(without * rounds as u64 / ROUNDS as u64);
-        report.count(case(of), "per-message", more / messages.max(1));
-    };
-    if messages == 0 {
-        return Err(format!("{way}: no message has come to the clock"));
+
+    fn at_length(&self, way: &'static str, round: &mut dyn FnMut()) -> Result<(), String> {
+        let Game { report, posts, .. } = *self;
+        self.single(way, round)?;
+        // All of them at a stretch, as the paper has it.
+        let (began, began_ns) = (time::ticks(), time::now_ns());
+        (0..ROUNDS).for_each(|_| round());
+        let (without, without_ns) = (time::ticks() - began, time::now_ns() - began_ns);
+        let clock = clock::Clock::start(posts, way)?;
+        let said = |e| format!("a tick: {e}");
+        let before = clock.settle().map_err(said)?;
+        let (began, mut failed) = (time::ticks(), Ok(()));
+        for n in 0..ROUNDS {
+            if n % TICK == 0 {
+                failed = failed.and(clock.tick((n / TICK) as u64));
+            }
+            round();
+        }
+        let heard = clock.settle();
+        let with = time::ticks() - began;
+        clock.stop()?;
+        failed.map_err(said)?;
+        // As its server has received them.
+        let messages = heard.map_err(said)?.saturating_sub(before);
+        let case = |case| Case { case, way, bytes: BYTES };
+        report.average(case("ping-pong-without-clock"), without, ROUNDS as u64);
+        let tell = |name, of, with: u64, messages: u64, rounds: usize| {
+            report.average(case(name), with, rounds as u64);
+            report.count(case(name), "messages", messages);
+            let more = with.saturating_sub(without * rounds as u64 / ROUNDS as u64);
+            report.count(case(of), "per-message", more / messages.max(1));
+        };
+        if messages == 0 {
+            return Err(format!("{way}: no message has come to the clock"));
+        }
+        tell("ping-pong-with-clock", "clock", with, messages, ROUNDS);
+        // And the machine's own clock, as often, whatever the player does.
+        let clock = clock::Clock::beside(posts, TICK as u64 * without_ns / ROUNDS as u64)?;
+        let before = clock.settle().map_err(said)?;
+        let began = time::ticks();
+        (0..TICKING_ROUNDS).for_each(|_| round());
+        let with = time::ticks() - began;
+        let messages = clock.settle().map_err(said)?.saturating_sub(before);
+        clock.stop()?;
+        tell("ping-pong-with-ticks", "ticks", with, messages, TICKING_ROUNDS);
+        Ok(())
     }
-    tell("ping-pong-with-clock", "clock", with, messages, ROUNDS);
-    // And the machine's own clock, as often, whatever the player does.
-    let clock = clock::Clock::beside(posts, TICK as u64 * without_ns / ROUNDS as u64)?;
-    let before = clock.settle().map_err(said)?;
-    let began = time::ticks();
-    (0..TICKING_ROUNDS).for_each(|_| round());
-    let with = time::ticks() - began;
-    let messages = clock.settle().map_err(said)?.saturating_sub(before);
-    clock.stop()?;
-    tell("ping-pong-with-ticks", "ticks", with, messages, TICKING_ROUNDS);
-    Ok(())
 }
 
 /// A partner is needed no more. One whose last message's receiver has ended may have ended, too.

@@ -27,7 +27,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 18] = [
+pub const BENCHES: [Bench; 19] = [
     Bench {
         name: PROGRAMS,
         about: "an unmodified program or several, from the start until the last end is known; and what several do in the time of one",
@@ -136,6 +136,16 @@ pub const BENCHES: [Bench; 18] = [
         timeout: Duration::from_secs(300),
         cpus: 1,
         also_cpus: &[3],
+        untold: false,
+        mem: "512M",
+        limits: &[],
+    },
+    Bench {
+        name: "messages",
+        about: "the single rounds of `pool`, few of each, on one processor and on four",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[4],
         untold: false,
         mem: "512M",
         limits: &[],

@@ -22,11 +22,12 @@ pub use runs::Runs;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are apps, calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, pager, placement, pool, service, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are apps, calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, messages, pager, placement, pool, service, sizes, spawn, sched\n",
         ),
         several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
         several("figures_of_keys", &KEYS.map(|(name, _)| name), all).long(),
         several("figures_of_pages", &PAGES.map(|(name, _)| name), all),
+        several("figures_of_few_messages", &FEW_MESSAGES.map(|(name, _)| name), all),
         several("figures_of_messages", &MESSAGES.map(|(name, _)| name), all).long(),
         // How often programs send that were not written to be measured.
         sh("how_often_programs_send", &format!("bench during sort 1 bin/busybox sh -c '{SORT}'; bench during script 1 bin/busybox sh -c '{SCRIPT}'; bench during spawns 50 bin/hello"))
@@ -106,6 +107,13 @@ const OF_PROGRAMS: [Check; 2] = [
     ("programs_take_what_is_told", programs::take_what_is_told),
     ("programs_stand_side_by_side", programs::stand_side_by_side),
 ];
+/// What needs no more than few single rounds.
+const FEW_MESSAGES: [Check; 4] = [
+    ("few_beside_idle_processors", pool::few_beside_idle_processors),
+    ("few_take_few_locks", pool::few_take_few_locks),
+    ("few_by_the_long_way", pool::few_by_the_long_way),
+    ("few_beside_rendezvous", pool::few_beside_rendezvous),
+];
 const MESSAGES: [Check; 12] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
@@ -127,7 +135,8 @@ fn all(lab: &Lab, options: &Options, names: &[&'static str]) -> Result<Vec<Found
         true => (name, check(&runs).map_err(Failure::from)),
         false => (name, Err(Failure::Skipped(ABOUT_KEYS.into()))),
     };
-    let checks = CALLS.into_iter().chain(KEYS).chain(ITC).chain(PAGES).chain(OF_PROGRAMS).chain(MESSAGES);
+    let checks =
+        CALLS.into_iter().chain(KEYS).chain(ITC).chain(PAGES).chain(OF_PROGRAMS).chain(FEW_MESSAGES).chain(MESSAGES);
     Ok(checks.filter(|(name, _)| names.contains(name)).map(judge).collect())
 }
 

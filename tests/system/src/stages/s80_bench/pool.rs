@@ -7,6 +7,8 @@ use measure::{Figure, count, unit};
 
 const BOTH_WAYS: [&str; 3] = ["pool", "question", "rendezvous"];
 const MACHINES: [u32; 4] = [1, 2, 4, 8];
+/// Of `bench messages`, which has few rounds, and the same bars.
+const MACHINES_IN_SHORT: [u32; 2] = [1, 4];
 
 /// Most instructions of a message to another program and one back.
 const MOST: u64 = 900;
@@ -26,7 +28,9 @@ const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
 /// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause.
-const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 8), ("asleep", 2_300, 4, 2)];
+const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 8), (PAUSED, 2_300, 4, 2)];
+/// What takes too long for a short form.
+const PAUSED: &str = "asleep";
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
@@ -37,37 +41,73 @@ const SELDOM_LONG: u64 = 110;
 /// Messages to the clock in ten thousand rounds, one in 26.
 const TICKS: u64 = 385;
 
+/// What a benchmark has told of messages, on machines with so many processors.
+struct Told<'a> {
+    figures: &'a [Figure],
+    machines: &'static [u32],
+    /// As many rounds as the paper has, at a stretch, too, and after pauses; else few single ones.
+    at_length: bool,
+}
+
+impl<'a> Told<'a> {
+    fn at_length(runs: &'a Runs) -> Result<Self> {
+        Ok(Self { figures: &runs.of("pool")?.figures, machines: &MACHINES, at_length: true })
+    }
+
+    fn in_short(runs: &'a Runs) -> Result<Self> {
+        Ok(Self { figures: &runs.of("messages")?.figures, machines: &MACHINES_IN_SHORT, at_length: false })
+    }
+
+    fn value(&self, case: &str, way: &str, cpus: u32, unit: &str) -> Result<u64> {
+        let same = |f: &&Figure| f.case == case && f.way == way && f.cpus == cpus && f.unit == unit;
+        let found = self.figures.iter().find(same);
+        found.map(|figure| figure.value).with_context(|| format!("no {unit} of {case} by {way} on {cpus} processors"))
+    }
+}
+
 fn value(runs: &Runs, case: &str, way: &str, cpus: u32, unit: &str) -> Result<u64> {
-    let same = |f: &&Figure| f.case == case && f.way == way && f.cpus == cpus && f.unit == unit;
-    let found = runs.of("pool")?.figures.iter().find(same);
-    found.map(|figure| figure.value).with_context(|| format!("no {unit} of {case} by {way} on {cpus} processors"))
+    Told::at_length(runs)?.value(case, way, cpus, unit)
 }
 
 fn average(runs: &Runs, case: &str, way: &str, cpus: u32) -> Result<u64> {
-    value(runs, case, way, cpus, &format!("{}{}", unit::INSTRUCTIONS, unit::AVERAGE))
+    value(runs, case, way, cpus, &on_average())
+}
+
+fn on_average() -> String {
+    format!("{}{}", unit::INSTRUCTIONS, unit::AVERAGE)
 }
 
 /// A message and its answer are two entries into the kernel, whoever else there is to be woken for nothing (K1-30, 49, 50, M4).
 pub fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
+    beside_idle_processors(&Told::at_length(runs)?)
+}
+
+pub fn few_beside_idle_processors(runs: &Runs) -> Result<()> {
+    beside_idle_processors(&Told::in_short(runs)?)
+}
+
+fn beside_idle_processors(told: &Told) -> Result<()> {
     for way in BOTH_WAYS {
-        let taken = |cpus: u32, unit: &str| value(runs, "ping-pong", way, cpus, unit);
+        let taken = |cpus: u32, unit: &str| told.value("ping-pong", way, cpus, unit);
         let alone = taken(1, unit::INSTRUCTIONS)?;
         ensure!((300..=MOST).contains(&alone), "{way}: {alone} instructions");
-        for cpus in MACHINES {
+        for &cpus in told.machines {
             let each = taken(cpus, unit::INSTRUCTIONS)?;
             ensure!(each * 100 <= alone * 105, "{way}: {each} with {cpus} processors, {alone} with one");
             let counted = [taken(cpus, count::ENTRIES)?, taken(cpus, count::VIEWS)?, taken(cpus, count::COPIES)?];
             ensure!(counted == [2, 2, 0], "{way} with {cpus} processors: entries, views, copies {counted:?}");
-            // At a stretch, too, with whatever else the machine does.
-            let each = average(runs, "ping-pong-without-clock", way, cpus)?;
-            ensure!(each * 100 <= alone * 105, "{way}: {each} on average with {cpus} processors, {alone} with one");
+            if told.at_length {
+                // At a stretch, too, with whatever else the machine does.
+                let each = told.value("ping-pong-without-clock", way, cpus, &on_average())?;
+                ensure!(each * 100 <= alone * 105, "{way}: {each} on average with {cpus} processors, {alone} with one");
+            }
         }
     }
     // What is left in a post, and what is waited for for a while.
     for (case, way) in [("queued", "pool"), ("ping-pong", "limited")] {
-        let alone = value(runs, case, way, 1, unit::INSTRUCTIONS)?;
-        for cpus in MACHINES {
-            let each = value(runs, case, way, cpus, unit::INSTRUCTIONS)?;
+        let alone = told.value(case, way, 1, unit::INSTRUCTIONS)?;
+        for &cpus in told.machines {
+            let each = told.value(case, way, cpus, unit::INSTRUCTIONS)?;
             ensure!(each * 100 <= alone * 105, "{case} by {way}: {each} with {cpus} processors, {alone} with one");
         }
     }
@@ -78,9 +118,17 @@ pub fn messages_beside_idle_processors(runs: &Runs) -> Result<()> {
 /// with a limit of time, or left in a post. So nobody holds two of posts at once. Nobody else is there who could make it spin. And it is copied once, where
 /// nobody waits for it or whoever does is woken.
 pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
-    for cpus in MACHINES {
+    take_few_locks(&Told::at_length(runs)?)
+}
+
+pub fn few_take_few_locks(runs: &Runs) -> Result<()> {
+    take_few_locks(&Told::in_short(runs)?)
+}
+
+fn take_few_locks(told: &Told) -> Result<()> {
+    for &cpus in told.machines {
         for way in BOTH_WAYS.into_iter().chain(["limited"]) {
-            let taken = |unit| value(runs, "ping-pong", way, cpus, unit);
+            let taken = |unit| told.value("ping-pong", way, cpus, unit);
             let (locks, posts, spins) = (taken(count::LOCKS)?, taken(count::POST_LOCKS)?, taken(count::SPINS)?);
             let few = 0 < posts && posts <= taken(count::ENTRIES)? && locks <= 2 * LOCKS;
             ensure!(few, "{way}, {cpus} processors: {locks} locks of a message and one back, {posts} of posts");
@@ -88,7 +136,7 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
             ensure!(spins == 0, "{way}, {cpus} processors: {spins} spins");
         }
         let units = [count::ENTRIES, count::LOCKS, count::POST_LOCKS, count::COPIES, count::SPINS];
-        let taken = units.map(|unit| value(runs, "queued", "pool", cpus, unit));
+        let taken = units.map(|unit| told.value("queued", "pool", cpus, unit));
         let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
         ensure!(
             taken == [2, LOCKS, LOCKS, 1, 0],
@@ -96,18 +144,18 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
         );
         // Plain messages, one and one back: a call that sends and one that waits, each. Who is woken goes on by the short way, and his wait has ended
         // under the lock of the post: there is no other one, of the switch neither.
-        let taken = units.map(|unit| value(runs, "ping-pong", "woken", cpus, unit));
+        let taken = units.map(|unit| told.value("ping-pong", "woken", cpus, unit));
         let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
         ensure!(
             taken == [4, 2, 2, 2, 0],
             "woken, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
         );
-        let each = value(runs, "ping-pong", "woken", cpus, unit::INSTRUCTIONS)?;
+        let each = told.value("ping-pong", "woken", cpus, unit::INSTRUCTIONS)?;
         ensure!(each <= MOST_OF_WOKEN, "woken, {cpus} processors: {each} instructions");
-        let each = value(runs, "queued", "pool", cpus, unit::INSTRUCTIONS)?;
+        let each = told.value("queued", "pool", cpus, unit::INSTRUCTIONS)?;
         ensure!(each <= MOST_OF_TWO_CALLS, "queued, {cpus} processors: {each} instructions");
         let [each, copies] =
-            [unit::INSTRUCTIONS, count::COPIES].map(|unit| value(runs, "ping-pong", "limited", cpus, unit));
+            [unit::INSTRUCTIONS, count::COPIES].map(|unit| told.value("ping-pong", "limited", cpus, unit));
         let (each, copies) = (each?, copies?);
         ensure!(
             each <= MOST_OF_LIMITED && copies == 0,
@@ -116,13 +164,13 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
         if cpus > 1 {
             // Who is woken rests at a processor that has nothing to do.
             let units = [count::LOCKS, count::POST_LOCKS, count::COPIES]
-                .map(|unit| value(runs, "ping-pong", "idle", cpus, unit));
+                .map(|unit| told.value("ping-pong", "idle", cpus, unit));
             let taken = units.into_iter().collect::<Result<Vec<u64>>>()?;
             ensure!(
                 (2..=2 * LOCKS).contains(&taken[0]) && taken[0] == taken[1] && taken[2] == 2,
                 "beside an idle processor, of {cpus}: locks of a message and one back, those of posts, copies {taken:?}"
             );
-            let each = value(runs, "ping-pong", "idle", cpus, unit::INSTRUCTIONS)?;
+            let each = told.value("ping-pong", "idle", cpus, unit::INSTRUCTIONS)?;
             ensure!(each <= MOST_OF_IDLE, "beside an idle processor, of {cpus}: {each} instructions");
         }
     }
@@ -132,9 +180,17 @@ pub fn messages_take_few_locks(runs: &Runs) -> Result<()> {
 /// K1-7, 18, 48, by the long way: a call is one entry there, too, but it takes more locks, and a message is copied once more. So many are counted, and they
 /// do not become more.
 pub fn messages_by_the_long_way(runs: &Runs) -> Result<()> {
-    for cpus in MACHINES {
-        for (way, most, locks, copies) in MOST_OF_LONG {
-            let taken = |unit| value(runs, "ping-pong", way, cpus, unit);
+    by_the_long_way(&Told::at_length(runs)?)
+}
+
+pub fn few_by_the_long_way(runs: &Runs) -> Result<()> {
+    by_the_long_way(&Told::in_short(runs)?)
+}
+
+fn by_the_long_way(told: &Told) -> Result<()> {
+    for &cpus in told.machines {
+        for (way, most, locks, copies) in MOST_OF_LONG.into_iter().filter(|of| told.at_length || of.0 != PAUSED) {
+            let taken = |unit| told.value("ping-pong", way, cpus, unit);
             let each = taken(unit::INSTRUCTIONS)?;
             ensure!(each <= most, "{way}, {cpus} processors: {each} instructions");
             let [all, posts, copied] = [taken(count::LOCKS)?, taken(count::POST_LOCKS)?, taken(count::COPIES)?];
@@ -165,8 +221,16 @@ pub fn plain_messages_beside_many(runs: &Runs) -> Result<()> {
 
 /// K1-M2: what is sent to a post, against what is handed to a task that waits for it.
 pub fn messages_beside_rendezvous(runs: &Runs) -> Result<()> {
-    for cpus in MACHINES {
-        let [posts, tasks] = ["pool", "rendezvous"].map(|way| value(runs, "ping-pong", way, cpus, unit::INSTRUCTIONS));
+    beside_rendezvous(&Told::at_length(runs)?)
+}
+
+pub fn few_beside_rendezvous(runs: &Runs) -> Result<()> {
+    beside_rendezvous(&Told::in_short(runs)?)
+}
+
+fn beside_rendezvous(told: &Told) -> Result<()> {
+    for &cpus in told.machines {
+        let [posts, tasks] = ["pool", "rendezvous"].map(|way| told.value("ping-pong", way, cpus, unit::INSTRUCTIONS));
         let (posts, tasks) = (posts?, tasks?);
         ensure!(
             posts * 1000 <= tasks * MOST_OF_RENDEZVOUS,
