@@ -24,7 +24,6 @@ use ::post::{
 };
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use arch::context::Registers;
 use arch::post::Frame;
 use arch::shown::Page;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -395,7 +394,9 @@ fn run(
         if lends && record != 0 {
             loan::end(&pool().woken(record));
         }
-        sched::end_wait(&thread, ticket, |registers| frame.give(registers));
+        // It waits no more in the pool, so nobody else ends this wait.
+        frame.give(thread.inner.lock().area.registers_mut());
+        sched::end_wait(&thread, ticket);
         forget_wait(&thread, ticket);
     }
     if let Some(woken) = woken {
@@ -437,16 +438,25 @@ fn end(woken: Woken, here: bool) {
     }
     // A notice comes from no thread.
     let called = frame.rax == 0 && frame.rbx == 0;
-    let change = |registers: &mut Registers| {
+    let note = || {
         if called {
             line::calls(&thread, frame.rbp);
         }
-        frame.give(registers);
     };
-    if here {
-        sched::hand_over(&thread, ticket, change);
+    if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
+        // It decides on another processor, which may end that wait (seat/errand.rs): only who is first changes its registers.
+        sched::wake_with(&thread, ticket, |registers| {
+            note();
+            frame.give(registers);
+        });
     } else {
-        sched::wake_with(&thread, ticket, change);
+        // Whoever has got what this wait has ended with is the only one to end it, and until then its thread goes on nowhere: so one lock after the other.
+        frame.give(thread.inner.lock().area.registers_mut());
+        if here {
+            sched::hand_over(&thread, ticket, note);
+        } else {
+            sched::wake_written(&thread, ticket, note);
+        }
     }
     forget_wait(&thread, ticket);
 }

@@ -20,7 +20,7 @@ use crate::place;
 use crate::post;
 use crate::processor::{Local, Processor, count, here};
 use crate::saved::Saved;
-use crate::seat::{self, NO_SEAT, Next};
+use crate::seat::{self, Next};
 use crate::secret;
 use crate::task::account;
 use crate::thread::{Thread, Wait, answer, seen};
@@ -117,20 +117,22 @@ pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
 
 /// The same with registers changed otherwise.
 pub fn wake_with(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) -> bool {
-    let Some(turn) = leave_wait(thread, ticket, Life::ready, change) else { return false };
+    wake_written(thread, ticket, || change(thread.inner.lock().area.registers_mut()))
+}
+
+/// The same for who is the only one that may end this wait, and has changed the registers already. `note`: what else is to be known before it is ready.
+pub fn wake_written(thread: &Arc<Thread>, ticket: u64, note: impl FnOnce()) -> bool {
+    let Some(turn) = leave_wait(thread, ticket, Life::ready, note) else { return false };
     trace::note(kind::WAKE, thread.number, turn);
     ready(thread.clone(), turn);
     true
 }
 
 /// A waiting thread gets this processor, on the turn of the running one, which waits from here on: nobody else sees it
-/// ready (K1-30, 50).
-pub fn hand_over(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
+/// ready (K1-30, 50). Its registers are changed already, as for [`wake_written`].
+pub fn hand_over(thread: &Arc<Thread>, ticket: u64, note: impl FnOnce()) {
     let here = here();
-    if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
-        // It decides on another one, and has begun to wait.
-        wake_with(thread, ticket, change);
-    } else if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(()), change).is_some() {
+    if leave_wait(thread, ticket, |life| life.resume(here.index).then_some(()), note).is_some() {
         hand(here, thread);
         trace::note(kind::HAND_OVER, thread.number, 0);
     }
@@ -150,23 +152,23 @@ pub fn found(p: &Processor, lost: Arc<Thread>) {
     turn.into_iter().for_each(|turn| announce(p, lost.clone(), turn, why::FOUND));
 }
 
-/// The running thread has begun a wait, and goes on after all.
-pub fn end_wait(thread: &Arc<Thread>, ticket: u64, change: impl FnOnce(&mut Registers)) {
+/// The running thread has begun a wait that nobody else may end, and goes on after all, with registers as they are.
+pub fn end_wait(thread: &Arc<Thread>, ticket: u64) {
     let here = here();
     let resume = |life: &mut Life| life.resume(here.index).then(|| thread.shows(state::RUNNING));
-    leave_wait(thread, ticket, resume, change);
+    leave_wait(thread, ticket, resume, || ());
 }
 
 /// Ends a wait, if the thread is still in it, in one of the ways to do so. What it goes on with is there before anybody can have it: who puts a
 /// scheduler out looks for all that are ready, and a scheduler may guess a turn.
-fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>, change: impl FnOnce(&mut Registers)) -> Option<T> {
+fn leave_wait<T>(thread: &Thread, ticket: u64, how: impl FnOnce(&mut Life) -> Option<T>, change: impl FnOnce()) -> Option<T> {
     let (left, timers) = {
         let mut wait = thread.wait.lock();
         if wait.life.phase() != Phase::Waiting || wait.ticket != ticket {
             return None;
         }
         let left = how(&mut wait.life)?;
-        change(thread.inner.lock().area.registers_mut());
+        change();
         thread.card.rise();
         (left, wait.take_timers())
     };
