@@ -28,6 +28,7 @@ use arch::post::Frame;
 use arch::shown::Page;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
+use zerocopy::IntoBytes;
 
 mod doze;
 mod ends;
@@ -295,7 +296,11 @@ pub fn receive(thread: Saved<'_>, d: &Domain, post: u64, count: u64, timeout: u6
     let posts: Result<Vec<(u64, Rights)>, Error> = match count {
         0 => Err(Error::BadArgument),
         1 => Ok([(post, Rights::READ)].into()),
-        2..=SEVERAL_MAX => (0..count).map(|i| Ok((claim::read_record::<u64>(d, post + i * 8)?, Rights::READ))).collect(),
+        2..=SEVERAL_MAX => {
+            let mut list = [0u64; SEVERAL_MAX as usize];
+            let list = &mut list[..count as usize];
+            claim::read(d, post, list.as_mut_bytes()).map(|()| list.iter().map(|post| (*post, Rights::READ)).collect())
+        }
         _ => Err(Error::TooBig),
     };
     run(thread, d, posts, timeout, |by, permits, waits, hands| {

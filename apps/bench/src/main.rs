@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod alone;
 mod apart;
 mod apps;
 mod at_once;

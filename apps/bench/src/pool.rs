@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{clock, many, service};
+use crate::{alone, clock, many, service};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -66,10 +66,10 @@ fn play_of(report: &Report, rounds: usize, what: impl FnOnce(&Game) -> Result<()
 }
 
 /// What is played at these posts, and how many single rounds of each.
-struct Game<'a> {
-    report: &'a Report,
-    posts: &'a Posts,
-    rounds: usize,
+pub struct Game<'a> {
+    pub report: &'a Report,
+    pub posts: &'a Posts,
+    pub rounds: usize,
 }
 
 /// Where messages go, where they come back, and where the clock hears. By rendezvous, where the tasks 0, 1 and 2 hear.
@@ -131,6 +131,7 @@ impl Game<'_> {
             self.beside_idle()?;
         }
         self.at_two_posts()?;
+        alone::run(self)?;
         if at_length {
             self.after_a_pause()?;
         }

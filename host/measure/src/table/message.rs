@@ -1,9 +1,9 @@
-//! What one message takes, of those that `pool` sends to and fro, and of many at once.
+//! What one message takes, of those that `pool` and `messages` send to and fro, and of many at once.
 
 use super::{NOTHING, Table};
 use crate::figure::{Figure, MUSUBI, count};
 
-const BENCH: &str = "pool";
+const BENCHES: [&str; 2] = ["pool", "messages"];
 /// Its cases, and how many messages a round of each has.
 const MESSAGES: [(&str, u64); 2] = [("ping-pong", 2), ("queued", 1)];
 /// Behind a case: one round of all messages, or other operations, whose number is a figure.
@@ -15,7 +15,7 @@ pub fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut rows = vec![[table.head(), UNITS.map(String::from).to_vec()].concat()];
     let known = table
         .totals()
-        .filter(|own| own.bench == BENCH)
+        .filter(|own| BENCHES.contains(&own.bench.as_str()))
         .filter_map(|own| MESSAGES.iter().find(|(case, _)| *case == own.case).map(|(_, messages)| (own, *messages)));
     let told = table.figures.iter().filter(|own| own.unit == count::MESSAGES && own.case.ends_with(ALL));
     for (own, messages) in known.chain(told.map(|own| (own, own.value))) {
