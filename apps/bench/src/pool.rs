@@ -214,7 +214,7 @@ impl Game<'_> {
     }
 
     /// Starts a partner who plays in his way, and measures rounds in ours.
-    fn beside(
+    pub fn beside(
         &self,
         partner: &str,
         way: &str,
@@ -308,6 +308,7 @@ pub fn partner(way: &str, words: &[&str]) -> i32 {
         "woken" => by_plain_sends(&posts),
         "several" => by_several(&posts),
         "rendezvous" => by_rendezvous(&posts),
+        "asks" => alone::by_asking(&posts),
         _ => match way.split_once('-') {
             Some(("clock", way)) => clock::serve(way, &posts),
             Some(("ticks", every)) => clock::hear(every, &posts),

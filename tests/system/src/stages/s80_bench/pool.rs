@@ -29,6 +29,14 @@ const MOST_OF_LIMITED: u64 = 1050;
 const LOCKS: u64 = 2;
 /// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause. (Beside them lists of posts are copied.)
 const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 4), (PAUSED, 2_300, 4, 2)];
+/// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, four, are read from the
+/// program and written down; and what is read from it may lie on two pages.
+const CALLS: [(&str, &str, u64, u64); 4] = [
+    ("get-and-free", "any", 2, 0),
+    ("look", "several", 1, 2),
+    ("send-many", "queued", 5, 9),
+    ("answer", "woken", 3, 3),
+];
 /// What takes too long for a short form.
 const PAUSED: &str = "asleep";
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
@@ -200,9 +208,17 @@ fn by_the_long_way(told: &Told) -> Result<()> {
                 (2..=all).contains(&posts) && all <= locks && (2 + lists..=copies + lists).contains(&copied),
                 "{way}, {cpus} processors: {all} locks, {posts} of posts, {copied} copies of a message and one back, {lists} of them lists"
             );
-            ensure!(taken(count::ENTRIES)? >= 4, "{way}, {cpus} processors: two calls each");
+            let entries = taken(count::ENTRIES)?;
+            ensure!(entries == 4, "{way}, {cpus} processors: {entries} entries, and two calls each");
             // Told, and held to nothing: who is idle looks around in loops that count, too.
             taken(count::SPINS)?;
+        }
+        // What is no message to another program and back.
+        for (case, way, calls, copies) in CALLS {
+            let [entries, copied] = [count::ENTRIES, count::COPIES].map(|unit| told.value(case, way, cpus, unit));
+            let (entries, copied) = (entries?, copied?);
+            ensure!(entries == calls, "{case}, {cpus} processors: {entries} entries, and {calls} calls");
+            ensure!(copied <= copies, "{case}, {cpus} processors: {copied} copies");
         }
     }
     Ok(())
