@@ -157,6 +157,92 @@ fn two_messages_for_two_who_wait() {
     });
 }
 
+fn waits(pool: &Pool, who: &Who, post: Permit) -> u32 {
+    match pool.receive(&[post], &who.by(), true).unwrap() {
+        Received::Waits(ticket) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The message that is sent next is this one's, who waits on, and nobody else's.
+fn is_next(pool: &Pool, who: &Who, post: Permit) {
+    assert_eq!(pool.depth(1), (0, 1));
+    let woken = pool.send(&post, &who.by(), &body(8), 0).unwrap();
+    assert_eq!(woken.map(|woken| woken.receiver), Some(who.receiver));
+    assert_eq!(collected(pool, who), (1, 8));
+    assert_eq!((pool.depth(1), pool.charged(who.account)), ((0, 0), 0));
+}
+
+/// One waits, and a second one enters beside him while a message is sent: the first one has it, and the second one is found by the next message.
+#[test]
+fn one_enters_beside_another_and_a_message() {
+    all_told_apart(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        waits(&pool, &me, post);
+        let enters = thread::spawn({
+            let pool = pool.clone();
+            move || _ = waits(&pool, &other, post)
+        });
+        let woken = pool.send(&post, &me.by(), &body(7), 0).unwrap();
+        assert_eq!(woken.map(|woken| woken.receiver), Some(me.receiver));
+        enters.join().unwrap();
+        assert_eq!(collected(&pool, &me), (1, 7));
+        is_next(&pool, &other, post);
+    });
+}
+
+/// One waits, and his time is up while a second one enters beside him: that one is found by the next message.
+#[test]
+fn one_enters_beside_another_and_a_time_out() {
+    all_told_apart(|| {
+        let pool = pool();
+        let ([me, other], post) = (two(&pool), allow(&pool, 1));
+        let ticket = waits(&pool, &me, post);
+        let enters = thread::spawn({
+            let pool = pool.clone();
+            move || _ = waits(&pool, &other, post)
+        });
+        assert!(pool.interrupt(me.receiver, ticket, Error::TimedOut).is_some(), "nothing else ends it");
+        enters.join().unwrap();
+        assert_eq!(pool.collect(me.receiver), Some(Received::Ended(Error::TimedOut)));
+        is_next(&pool, &other, post);
+    });
+}
+
+/// Two wait, and the time of one is up while a message is sent: one of the two has it, the first one if he still waits, and nobody waits for nothing.
+fn two_wait_and_a_time_out(which: usize) {
+    all_told_apart(move || {
+        let pool = pool();
+        let (both, post) = (two(&pool), allow(&pool, 1));
+        let tickets = [0, 1].map(|n| waits(&pool, &both[n], post));
+        let ends = thread::spawn({
+            let pool = pool.clone();
+            move || pool.interrupt(both[which].receiver, tickets[which], Error::TimedOut).is_some()
+        });
+        let woken = pool.send(&post, &both[1 - which].by(), &body(7), 0).unwrap().expect("somebody waits");
+        let ended = ends.join().unwrap();
+        let has = if ended { 1 - which } else { 0 };
+        assert_eq!((woken.receiver, collected(&pool, &both[has])), (both[has].receiver, (1, 7)));
+        if ended {
+            assert_eq!(pool.collect(both[which].receiver), Some(Received::Ended(Error::TimedOut)));
+            assert_eq!((pool.depth(1), pool.charged(both[0].account)), ((0, 0), 0));
+        } else {
+            is_next(&pool, &both[1], post);
+        }
+    });
+}
+
+#[test]
+fn two_wait_and_the_first_ones_time_is_up() {
+    two_wait_and_a_time_out(0);
+}
+
+#[test]
+fn two_wait_and_the_second_ones_time_is_up() {
+    two_wait_and_a_time_out(1);
+}
+
 /// Whoever asks hears the answer or that its time is up, and whoever answers hears which.
 #[test]
 fn an_answer_and_a_time_out() {

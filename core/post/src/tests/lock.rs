@@ -1,6 +1,6 @@
 //! The bit that is a post's lock, without the turns that the other tests take: it alone keeps threads apart.
 
-use crate::lock::{Lock, OPEN};
+use crate::lock::{Lock, OPEN, set};
 use crate::sync::by_the_bit;
 use shuttle::thread;
 use std::sync::Arc;
@@ -28,15 +28,29 @@ fn by_all() {
         thread::spawn(move || {
             by_the_bit();
             for round in 0..ROUNDS {
-                // Now and then one waits there alone, and whoever comes takes that one and the lock in one step, if he can.
-                if (n + round).is_multiple_of(2) {
-                    let _ = lock.enter_only(OPEN, n as u32 + 1);
+                // Now and then one waits there, alone or beside another, who is in the queue from then on.
+                if (n + round).is_multiple_of(2)
+                    && let Err(seen) = lock.enter_only(OPEN, n as u32 + 1)
+                    && let Ok((_, turn)) = lock.take_beside(OPEN, seen)
+                {
+                    alone(&inside);
+                    lock.open_queues(OPEN, true, turn);
                 }
-                match lock.take_only(OPEN) {
+                // Whoever comes takes one who waits and the lock in one step, if he can.
+                let seen = match lock.take_only(OPEN) {
                     Ok((receiver, turn)) => {
                         assert!((1..=THREADS as u32).contains(&receiver));
                         alone(&inside);
                         lock.open(OPEN, turn);
+                        continue;
+                    }
+                    Err(seen) => seen,
+                };
+                match lock.take_queued(OPEN, seen) {
+                    Ok((queues, turn)) => {
+                        alone(&inside);
+                        [&queues.head, &queues.tail].map(|end| set(end, 0));
+                        lock.open_queues(OPEN, false, turn);
                     }
                     Err(seen) => {
                         let held = lock.lock_after(seen);
