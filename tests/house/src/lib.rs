@@ -12,6 +12,7 @@ pub mod light;
 pub mod manifests;
 pub mod mechanism;
 pub mod names;
+pub mod processes;
 pub mod reading;
 pub mod segments;
 pub mod shown;

@@ -35,6 +35,11 @@ fn the_mechanism_does_not_choose() {
 }
 
 #[test]
+fn the_kernel_knows_no_processes() {
+    hold(house::processes::check(&root()));
+}
+
+#[test]
 fn the_gate_needs_no_segments() {
     hold(house::segments::check(&root()));
 }
