@@ -17,6 +17,7 @@ pub mod reading;
 pub mod segments;
 pub mod shown;
 pub mod sizes;
+pub mod skeletons;
 pub mod source;
 pub mod tree;
 pub mod unsafety;

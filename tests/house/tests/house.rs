@@ -40,6 +40,11 @@ fn the_kernel_knows_no_processes() {
 }
 
 #[test]
+fn every_skeleton_is_tried() {
+    hold(house::skeletons::check(&root()));
+}
+
+#[test]
 fn the_gate_needs_no_segments() {
     hold(house::segments::check(&root()));
 }

@@ -171,17 +171,15 @@ const BEGINS: u64 = 1024;
 
 /// Arguments that lie in memory which the server may use, as long as they say that they are, and what is in them is anybody's guess.
 fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Random) -> Outcome {
-    // What is written to the console is seen, and who reads there waits for a person.
-    if *name == "console/streams" {
-        return Ok(());
-    }
+    // What is written to the console is seen, and who reads there waits for a person: there nothing is written, or what was not passed.
+    let is_seen = *name == "console/streams";
     let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;
     let (answers, methods) = (answers()?, interface.methods.len() as u64);
     let posts = Later::by_post(&bound, &answers, methods, *identity).map_err(doing("by_post"))?;
     for n in 0..2 * COUNT {
         let method = random.next() % methods;
         let known = &interface.methods[method as usize];
-        if !known.arguments.iter().any(|one| one.1.contains('&')) {
+        if !known.arguments.iter().any(|one| one.1.contains('&')) || is_seen && known.name != "write" {
             continue;
         }
         let mut place = bound.alloc(ROOM).map_err(doing("room for arguments"))?;
@@ -193,6 +191,10 @@ fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Ran
             match (ty.contains('&'), ty.contains(';')) {
                 (false, _) => all.push(if random.next() % 2 == 0 { random.next() % 64 } else { random.next() }),
                 (true, true) => all.push(at + begin),
+                (true, false) if is_seen => {
+                    let lengths = [0, 1 << 40, u64::MAX - random.next() % PAGE];
+                    all.extend([at + begin, lengths[random.next() as usize % lengths.len()]]);
+                }
                 // As long as what a program is started with, for once.
                 (true, false) if begin == 0 && random.next() % 2 == 0 => all.extend([at, request().len() as u64]),
                 (true, false) => {
