@@ -37,13 +37,14 @@ pub fn run(workspace: &Workspace, args: &BenchArgs) -> Result<u8> {
         }
     }
     let wall = if args.wall() { wall(workspace, &setup, &bench, peer)? } else { Vec::new() };
+    let about: Vec<String> = [setup.about(&bench)].into_iter().chain(about.iter().map(what)).collect();
     let text = if args.json {
         // Not figures, so not among them.
-        about.iter().for_each(|about| say(&what(about)));
+        about.iter().for_each(|about| say(about));
         lines(&[figures, wall].concat())
     } else {
         let table = Table { bench: &bench, figures: &figures, papers: &papers, wall: &wall };
-        about.iter().fold(table.to_string(), |text, about| format!("{text}\n{}\n", what(about)))
+        about.iter().fold(table.to_string(), |text, about| format!("{text}\n{about}\n"))
     };
     Ok(status.max(print(&text)?))
 }

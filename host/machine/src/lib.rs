@@ -23,5 +23,5 @@ pub use options::{Options, TURN_US, Via};
 pub use outcome::Outcome;
 pub use peer::Peer;
 pub use put::Put;
-pub use qemu::Emulator;
+pub use qemu::{Emulator, cpu};
 pub use run::run;

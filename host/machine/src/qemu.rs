@@ -80,11 +80,8 @@ pub(crate) fn arguments(
     let mut add = |line: &str| args.extend(line.split_whitespace().map(OsString::from));
     add("-machine q35 -nodefaults -no-reboot -display none");
     add(&format!("-accel {} -smp {} -m {}", accel.argument(), smp(options), options.mem));
-    // Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
-    // One without keys is an older processor, which has no pages of 1 GiB either.
-    let cpu = if options.pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" };
     let vendor = options.vendor.map(|vendor| format!(",vendor={vendor}")).unwrap_or_default();
-    add(&format!("{cpu}{vendor}"));
+    add(&format!("{}{vendor}", cpu(options.pku)));
     if options.icount {
         add("-icount shift=0,sleep=off -rtc base=2026-01-01,clock=vm");
         if takes_turns(options) {
@@ -131,6 +128,12 @@ pub(crate) fn arguments(
 /// Several processors are run by one thread, whose clock is the instructions that they execute.
 fn takes_turns(options: &Options) -> bool {
     options.icount && options.cpus() > 1
+}
+
+/// The model of processor, with or without protection keys. Without erms the kernel's copies do not fall into TCG's slow path for `rep movsb`.
+/// One without keys is an older processor, which has no pages of 1 GiB either.
+pub const fn cpu(pku: bool) -> &'static str {
+    if pku { "-cpu max,-erms" } else { "-cpu max,-erms,-pku,-pdpe1gb" }
 }
 
 /// Processors of the emulator. Where they take turns there is one between each two of ours that does nothing: until QEMU 8.1, one that runs until the
