@@ -362,12 +362,20 @@ pub fn a_loop_by_many_threads(runs: &Runs) -> Result<()> {
     side_by_side(runs, "loop", "threads", &[2, 4])
 }
 
+/// Most locks that a message at one post of as many threads as processors asks for, whether it gets them at once or not.
+const MOST_OF_FIGHT: u64 = 4;
+/// Most that a message or an operation asks for on 32 processors, in hundredths of those on 16.
+const MOST_OF_TWICE: u64 = 150;
+
 /// K1-U8, U10: what is fought over is counted, on many processors that take short turns, and on two that run at once if the host has them. What messages at one
-/// post, a service's and operations on files have in common is that they enter the kernel or take its locks; how long they wait is told, and held to nothing.
+/// post, a service's and operations on files have in common is that they enter the kernel or take its locks, and of these no more with more processors; how long
+/// they wait is told, and held to nothing.
 pub fn what_processors_fight_over(runs: &Runs) -> Result<()> {
     let figures = &runs.of("fights")?.figures;
-    for cpus in [16, 32] {
-        for case in ["crowd", "service", "make-and-remove", "open-and-close", "write", "read", "write-to-one-file"] {
+    for case in ["crowd", "service", "make-and-remove", "open-and-close", "write", "read", "write-to-one-file"] {
+        // Messages and locks on half as many.
+        let mut before = None;
+        for cpus in [16, 32] {
             let case = format!("{case}-all");
             let of = |unit: &str| -> Result<u64> {
                 let same = |f: &&Figure| f.case == case && f.cpus == cpus && f.unit == unit;
@@ -377,6 +385,16 @@ pub fn what_processors_fight_over(runs: &Runs) -> Result<()> {
             let (messages, entries, locks) = (of(count::MESSAGES)?, of(count::ENTRIES)?, of(count::LOCKS)?);
             ensure!(messages >= u64::from(cpus), "{case}: {messages} are no crowd of {cpus}");
             ensure!(entries + locks > 0, "{case} on {cpus} processors: no entry and no lock");
+            ensure!(
+                case != "crowd-all" || locks <= MOST_OF_FIGHT * messages,
+                "{case} on {cpus} processors: {locks} locks of {messages} messages"
+            );
+            if let Some((fewer, of_fewer)) = before.replace((messages, locks)) {
+                ensure!(
+                    locks * fewer * 100 <= of_fewer * messages * MOST_OF_TWICE,
+                    "{case}: {locks} locks of {messages} on {cpus} processors, {of_fewer} of {fewer} on half as many"
+                );
+            }
             of(count::SPINS)?;
         }
     }
