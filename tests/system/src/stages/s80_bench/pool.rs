@@ -23,6 +23,8 @@ const MOST_OF_IDLE: u64 = 3700;
 /// And with four and eight processors in hundredths of what it is with two: an idle processor is told of each plain message, but no more of them with more. (Of
 /// `idle` those that look around are more.)
 const MOST_BESIDE_MORE: [(&str, u64); 2] = [("woken", 105), ("idle", 110)];
+/// And `woken` with any of what it is with one: there nobody is told.
+const MOST_BESIDE_ANY: u64 = 115;
 /// Most of a hand-over and back where both wait with a limit of time.
 const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
@@ -224,8 +226,14 @@ fn by_the_long_way(told: &Told) -> Result<()> {
     Ok(())
 }
 
-/// With processors that have nothing to do, plain messages take no more the more there are.
+/// With processors that have nothing to do, plain messages take no more the more there are; and little more than with none.
 pub fn plain_messages_beside_many(runs: &Runs) -> Result<()> {
+    let taken = |cpus| value(runs, "ping-pong", "woken", cpus, unit::INSTRUCTIONS);
+    let alone = taken(1)?;
+    for cpus in &MACHINES[1..] {
+        let each = taken(*cpus)?;
+        ensure!(each * 100 <= alone * MOST_BESIDE_ANY, "woken: {each} with {cpus} processors, {alone} with one");
+    }
     for (way, most) in MOST_BESIDE_MORE {
         let taken = |cpus| value(runs, "ping-pong", way, cpus, unit::INSTRUCTIONS);
         let beside_one = taken(2)?;
