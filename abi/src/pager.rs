@@ -50,7 +50,8 @@ pub const LEVEL_TASK: u64 = LEVEL_MAX + 1;
 /// Answers of 0 in a row without a valid page, then it is an error.
 pub const TRIES: u32 = 8;
 
-/// How long a pager may take, ns of monotonic time, at the least; between this and twice this it is taken off the thread.
+/// How long a pager may take, ns of monotonic time, at the least; between this and twice this it is taken off the thread. If it has called somebody
+/// by then who has not come back, that one has `task::CALLEE_GRACE_NS` first.
 pub const TIME_NS: u64 = 5_000_000_000;
 
 /// The answer of a pager that the page is not its affair: `Error::NotSupported`.

@@ -136,13 +136,6 @@ impl Inner {
         self.more.last().filter(|(depth, _)| *depth == self.depth()).and_then(|(_, more)| more.foreign())
     }
 
-    /// Whether the frame on top is a pager's.
-    pub fn is_served(&self) -> bool {
-        let depth = self.depth();
-        let by_short_way = self.asked.as_ref().is_some_and(|asked| asked.serves(depth));
-        by_short_way || self.more.last().is_some_and(|(at, more)| *at == depth && more.served().is_some())
-    }
-
     /// What let callees run on the thread's stacks in calls that it has left, to be taken back.
     pub fn take_stacks(&mut self) -> Vec<(usize, Arc<Section>, AclEntry)> {
         let depth = self.depth();

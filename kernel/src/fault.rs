@@ -4,8 +4,8 @@
 mod bereft;
 mod own;
 
-pub use bereft::{Bereft, fall, text_ended};
-pub use own::{Handled, heeds_flags, look_at, set as set_entry};
+pub use bereft::{Bereft, fall, pager_is_late, text_ended};
+pub use own::{Handled, Time, heeds_flags, look_at, set as set_entry};
 
 use crate::claim;
 use crate::domain::Domain;

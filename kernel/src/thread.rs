@@ -85,7 +85,7 @@ pub struct Inner {
     pub window_vectors: Option<Area>,
     /// Faults that texts are dealing with, at most one of a call, innermost last.
     pub handled: Vec<Handled>,
-    /// Its calls of texts that have ended meanwhile.
+    /// Its calls of texts that have ended meanwhile, and of pagers that take too long.
     pub bereft: Bereft,
     /// For pagers that serve it.
     pub areas: Areas,
@@ -155,7 +155,7 @@ pub struct Thread {
     /// While it runs: since when, beyond what is in `time_ns`. Otherwise 0.
     pub running_since: AtomicU64,
     pub faults: AtomicU64,
-    /// It will be looked at whether a text has dealt with its faults, and calls of texts that have ended are over; one is not, in time.
+    /// It will be looked at whether a text has dealt with its faults, and what is [`Inner::bereft`] is over; one is not, in time.
     pub fault_timer: AtomicBool,
     /// The turn by which it was last roused, put aside, since its time was over.
     pub roused: AtomicU64,

@@ -1,17 +1,18 @@
-//! Threads that are in a call of a text that has ended: who called that text hears of its end in bounded time, whatever the programs
-//! do that it has called. They have the time that a killed caller's callee has (docs/decisions/0004).
+//! Threads that are in a call of a text that has ended, or of a pager that takes too long: who called that hears of it in bounded time, whatever
+//! the programs do that it has called. They have the time that a killed caller's callee has (docs/decisions/0004, 0016).
 
 use super::own::{self, Time};
 use crate::domain::Domain;
 use crate::processor::here;
 use crate::section::Section;
 use crate::thread::{Inner, Thread};
+use abi::Error;
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_SYSTEM_NS, USER_SYSTEM};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-/// Calls of a thread whose text has ended, outermost first.
+/// Calls of a thread whose text has ended, and those of pagers that are over their time, outermost first.
 #[derive(Default)]
 pub struct Bereft(Vec<Call>);
 
@@ -19,6 +20,8 @@ struct Call {
     depth: usize,
     began: Time,
     is_late: bool,
+    /// What there is to be heard: `Dead`; of a pager `TimedOut`.
+    error: Error,
 }
 
 impl Bereft {
@@ -27,9 +30,9 @@ impl Bereft {
         self.0.is_empty()
     }
 
-    fn note(&mut self, depth: usize, began: Time) {
+    fn note(&mut self, depth: usize, began: Time, error: Error) {
         if let Err(at) = self.0.binary_search_by_key(&depth, |call| call.depth) {
-            self.0.insert(at, Call { depth, began, is_late: false });
+            self.0.insert(at, Call { depth, began, is_late: false, error });
         }
     }
 
@@ -54,13 +57,14 @@ impl Bereft {
         }).min()
     }
 
-    pub fn is_overdue(&self, now: u64) -> bool {
-        self.0.iter().any(|call| now >= call.began.now + CALLEE_GRACE_NS)
+    /// What is heard of the outermost whose time is over by the clock alone.
+    pub fn overdue(&self, now: u64) -> Option<Error> {
+        self.0.iter().find(|call| now >= call.began.now + CALLEE_GRACE_NS).map(|call| call.error)
     }
 
-    /// The outermost that has had its time: how deep it is, and since when.
-    pub fn late(&self) -> Option<(usize, Time)> {
-        self.0.iter().find(|call| call.is_late).map(|call| (call.depth, call.began))
+    /// The outermost that has had its time: how deep it is, since when, and what is heard of it.
+    pub fn late(&self) -> Option<(usize, Time, Error)> {
+        self.0.iter().find(|call| call.is_late).map(|call| (call.depth, call.began, call.error))
     }
 }
 
@@ -92,13 +96,20 @@ pub fn text_ended(thread: &Arc<Thread>, text: &Section) -> bool {
     }
     for depth in 1..inner.depth() {
         if is_ended(inner, depth, text) {
-            inner.bereft.note(depth, began);
+            inner.bereft.note(depth, began, Error::Dead);
         }
     }
     if !inner.bereft.0.is_empty() {
         own::look_later(thread, began.now);
     }
     is_inside
+}
+
+/// The pager of this depth is over its time, and has called somebody: what it has called has its time from now on (`began`), then the pager is left.
+/// Call with the lock of the inner part, but `began` is from before that.
+pub fn pager_is_late(thread: &Arc<Thread>, inner: &mut Inner, depth: usize, began: Time) {
+    inner.bereft.note(depth, began, Error::TimedOut);
+    own::look_later(thread, began.now);
 }
 
 /// A thread that is in calls of texts that have ended is about to go on in user code: not in one of these, where another text may lie by
@@ -120,7 +131,7 @@ pub fn fall(thread: &Arc<Thread>) {
         if domain_at(inner, depth).is_some_and(|domain| domain.text.is_dead()) {
             inner.leave_by_kernel(depth + 1);
             // It may have been on top when the text ended, and about to call.
-            inner.bereft.note(depth, began);
+            inner.bereft.note(depth, began, Error::Dead);
         }
     }
     if !inner.bereft.0.is_empty() {

@@ -43,7 +43,7 @@ pub struct Time {
 }
 
 impl Time {
-    pub(super) fn of(thread: &Thread) -> Time {
+    pub fn of(thread: &Thread) -> Time {
         let turn = thread.wait.lock().life.turn();
         Time { now: time::now(), ran: thread.ran(), turn }
     }
@@ -171,7 +171,7 @@ pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
     true
 }
 
-/// Some time ago a text has begun to deal with a fault of this thread's, or one that it has called from has ended. Who is still at it, in a
+/// Some time ago a text has begun to deal with a fault of this thread's, or one that it has called from has ended, or is a pager's and late. Who is still at it, in a
 /// call, has had its time: the call ends as without an entry ([`end_late`]).
 pub fn look_at(thread: &Arc<Thread>) {
     let (time, waiting) = (Time::of(thread), waits(thread));
@@ -191,7 +191,7 @@ pub fn look_at(thread: &Arc<Thread>) {
         }
         let for_ended = inner.bereft.look(time, waits, in_system);
         next = [next, for_ended].into_iter().flatten().min();
-        let is_overdue = inner.bereft.is_overdue(time.now) || inner.handled.iter().any(|one| time.now >= one.began.now + CALLEE_GRACE_NS);
+        let is_overdue = inner.bereft.overdue(time.now).is_some() || inner.handled.iter().any(|one| time.now >= one.began.now + CALLEE_GRACE_NS);
         let is_roused = is_parked && is_overdue && next != Some(0);
         // Under the lock: a fault from here on sets the timer by itself.
         thread.fault_timer.store(next.is_some_and(|left| left > 0), Ordering::SeqCst);
@@ -206,12 +206,10 @@ pub fn look_at(thread: &Arc<Thread>) {
             hurry(thread);
         }
         Some(left) => {
-            if let Some(ticket) = waiting
-                && in_system
-                && thread.inner.lock().bereft.is_overdue(time.now)
-            {
+            let overdue = thread.inner.lock().bereft.overdue(time.now);
+            if let (Some(ticket), Some(error), true) = (waiting, overdue, in_system) {
                 // It may come back by itself: nobody waits for what it waits for.
-                sched::wake(thread, ticket, Err(Error::Dead));
+                sched::wake(thread, ticket, Err(error));
             }
             if is_roused && let Some(turn) = pass::rouse(thread) {
                 thread.roused.store(turn, Ordering::SeqCst);
@@ -255,11 +253,15 @@ pub fn end_late(thread: &Arc<Thread>) -> Option<Exit> {
         let inner = thread.inner.lock();
         (inner.handled.iter().find(|one| one.is_late).copied(), inner.bereft.late())
     };
-    if let Some((ended, began)) = ended
+    if let Some((ended, began, error)) = ended
         && late.is_none_or(|late| ended <= late.call.depth)
     {
         // The last of these passes the calls of texts that have ended, down to who is left to be told.
-        unwind_to(thread, ended, began, Error::Dead);
+        unwind_to(thread, ended, began, error);
+        if error == Error::TimedOut && thread.inner.lock().depth() == ended {
+            // The pager, which had had its time before them.
+            epc::unwind(thread, error);
+        }
         return None;
     }
     let late = late?;

@@ -109,6 +109,11 @@ impl Asked {
         Some(offset)
     }
 
+    /// How deep the call of the pager that serves the thread now is, and what was said as its time began.
+    pub fn serving(&self) -> Option<(usize, u64)> {
+        self.away.as_ref().map(|away| (away.depth, away.outer))
+    }
+
     /// What the long way keeps of it; the thread has left the call.
     pub fn unfold(self) -> Option<Served> {
         let Asked { seen, area, away, .. } = self;

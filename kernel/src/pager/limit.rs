@@ -1,10 +1,11 @@
-//! A pager that does not come back is taken off the thread (SSS-57): not while it calls somebody else, whose affair that is.
+//! A pager that does not come back is taken off the thread (SSS-57). Whom it has called has the time of a killed caller's callee before that.
 
 use crate::epc;
+use crate::fault::{self, Time};
 use crate::machine::{Reached, machine};
 use crate::processor::{Processor, here};
 use crate::sched::{self, Timeout};
-use crate::thread::Thread;
+use crate::thread::{Inner, Thread};
 use abi::Error;
 use abi::pager::TIME_NS;
 use ::sched::Phase;
@@ -77,22 +78,59 @@ pub fn look(mut round: Round) {
     });
     for _ in 0..AT_ONCE {
         let Some(thread) = machine().threads.next(&mut round.reached) else { return };
-        let since = thread.served.since.load(Ordering::SeqCst);
-        if since == 0 {
+        if thread.served.since.load(Ordering::SeqCst) == 0 {
             continue;
         }
         await_look();
-        // (Another round may have begun meanwhile, and a pager been called since.)
-        if is_late(since, looks) {
+        if find_late(&thread, looks).is_some() {
             overdue(&thread);
         }
     }
     sched::at(arch::time::now(), Timeout::Pagers(round));
 }
 
-/// Whether a pager that was called at such a look is over its time at this one.
+/// Whether a pager that was called at such a look is over its time at this one. (Another round may have begun meanwhile, and a pager been called since.)
 fn is_late(since: u64, looks: u64) -> bool {
     since != 0 && looks.saturating_sub(since) >= 2
+}
+
+/// Of a thread with a pager that is over its time.
+#[derive(PartialEq)]
+enum Late {
+    /// It executes such a pager.
+    Inside,
+    /// It executes somebody whom one has called, who has his time by now: then that pager is left, too.
+    Beyond,
+}
+
+/// Looks at all pagers that serve the thread: one that is called again and again by a pager, or by whom that has called, does not keep that one young.
+fn find_late(thread: &Arc<Thread>, looks: u64) -> Option<Late> {
+    // Before the lock of its inner part: whoever wakes it takes that within the one that this takes.
+    let began = Time::of(thread);
+    let inner = &mut *thread.inner.lock();
+    inner.sync();
+    let top = inner.depth();
+    let mut since = thread.served.since.load(Ordering::SeqCst);
+    let (mut outermost, mut is_inside) = (None, false);
+    for (depth, outer) in pagers(inner) {
+        if is_late(since, looks) {
+            outermost = Some(depth);
+            is_inside |= depth == top;
+        }
+        since = outer;
+    }
+    let outermost = outermost?;
+    if outermost < top {
+        fault::pager_is_late(thread, inner, outermost, began);
+    }
+    Some(if is_inside { Late::Inside } else { Late::Beyond })
+}
+
+/// The calls of pagers that a thread is in, innermost first: how deep, and what [`Standing::begin`] has said.
+fn pagers(inner: &Inner) -> impl Iterator<Item = (usize, u64)> + '_ {
+    let by_long_way = inner.more.iter().rev().filter_map(|(depth, more)| Some((*depth, more.served()?.outer)));
+    // Nobody comes to one by the short way while there is anything else.
+    by_long_way.chain(inner.asked.as_ref().and_then(|asked| asked.serving()))
 }
 
 /// Has it looked at, wherever it is. If its pager waits, it waits no longer.
@@ -104,19 +142,12 @@ fn overdue(thread: &Arc<Thread>) {
     };
     match ticket {
         // (Of the pager that is called by now, which may be another.)
-        Some(ticket) if is_in_pager(thread) && is_late(thread.served.since.load(Ordering::SeqCst), LOOKS.load(Ordering::SeqCst)) => {
+        Some(ticket) if find_late(thread, LOOKS.load(Ordering::SeqCst)) == Some(Late::Inside) => {
             sched::wake(thread, ticket, Err(Error::TimedOut));
         }
         Some(_) => {}
         None => machine().processors.iter().for_each(Processor::look_around),
     }
-}
-
-/// Whether it executes the pager, and nobody whom that has called.
-fn is_in_pager(thread: &Thread) -> bool {
-    let inner = &mut *thread.inner.lock();
-    inner.sync();
-    inner.is_served()
 }
 
 /// On the way out of the kernel, of the running thread: a pager that is over its time is left. Whether it has to be looked at again.
@@ -125,12 +156,12 @@ pub fn attend(thread: &Arc<Thread>) -> bool {
         return false;
     }
     if thread.wait.lock().life.runs_at(here().index) {
-        let (since, looks) = (thread.served.since.load(Ordering::SeqCst), LOOKS.load(Ordering::SeqCst));
-        if !is_late(since, looks) {
+        match find_late(thread, LOOKS.load(Ordering::SeqCst)) {
             // That was another pager, which has come back just as it was found to be late.
-            thread.served.overdue.store(false, Ordering::Relaxed);
-        } else if is_in_pager(thread) {
-            epc::unwind(thread, Error::TimedOut);
+            None => thread.served.overdue.store(false, Ordering::Relaxed),
+            Some(Late::Inside) => _ = epc::unwind(thread, Error::TimedOut),
+            // (It may have called just now, without the kernel.)
+            Some(Late::Beyond) => {}
         }
     }
     thread.served.is_overdue()

@@ -1,6 +1,7 @@
 //! Pagers outside the kernel (SSS-57 to 60, CUBIX-20): this program is the pager of its own sections, and of its own task.
 
 mod again;
+mod beyond;
 mod failures;
 mod missed;
 mod pages;
@@ -52,6 +53,7 @@ pub const CHECKS: &[Check] = &[
     ("who_waits_for_a_page_is_killed", failures::killed),
     ("who_waited_for_a_page_keeps_nothing", failures::killed_keep_nothing),
     ("a_pager_takes_too_long", failures::late),
+    ("a_pager_waits_in_a_callee", beyond::late),
     ("again_whatever_the_pager_does", again::whatever),
     ("valid_as_the_pager_may_make_it", again::valid_by_right),
     ("again_by_a_tasks_pager", again::by_a_tasks),
@@ -416,6 +418,7 @@ fn registers() -> Outcome {
 }
 
 pub use again::served as served_role;
+pub use beyond::role as beyond_role;
 pub use failures::{dying as dying_role, ending as ending_role, left as left_role, role as bad_role};
 
 /// Done in time, or not at all.

@@ -104,6 +104,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "bad-pager" => crate::pagers::bad_role(at(0)),
         "ending-pager" => crate::pagers::ending_role(),
         "touches" => crate::memory::load(at(0)) as i32,
+        "beyond-its-pager" => crate::pagers::beyond_role(at(0), at(1)),
         "dying-pager" => crate::pagers::dying_role(at(0), at(1), at(2)),
         "left-by-its-pager" => crate::pagers::left_role(at(0), at(1)),
         "last-thread" => crate::deaths::last_thread(at(0)),

@@ -1,0 +1,106 @@
+//! Pagers that have called somebody who does not come back: he has the time of a killed caller's callee, then the access is an error.
+
+use super::{read, soon};
+use crate::memory::{await_word, data, load, store};
+use crate::peer::{Peer, op};
+use crate::report::{Outcome, doing};
+use crate::sections::everybody;
+use crate::{holds, same};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use musubi::abi::layout::PAGE;
+use musubi::abi::task::{CALLEE_GRACE_NS, cause, exit};
+use musubi::command::Command;
+use musubi::interfaces::pager::{Pager, pager_serve};
+use musubi::rt::pager::{self, answer, why};
+use musubi::rt::section::{self, invalidate, validate};
+use musubi::rt::{Section, plain_call, thread, time};
+use musubi::{Error, Rights};
+
+/// Goes somewhere the first time, and only makes pages valid from then on.
+struct Goes<F> {
+    to: F,
+    has_gone: AtomicBool,
+}
+
+impl<F: Fn() + Send + Sync> Pager for Goes<F> {
+    fn fault(&self, section: u64, offset: u64, _: u64, _: u64) -> Result<u64, Error> {
+        if !self.has_gone.swap(true, Ordering::SeqCst) {
+            (self.to)();
+        }
+        validate(section + offset / PAGE * PAGE, PAGE).map(|()| answer::DONE)
+    }
+}
+
+/// A section of one page, which holds 1 and is not valid, and a pager of this program for it.
+fn paged(level: u64, to: impl Fn() + Send + Sync + 'static) -> Result<Section, String> {
+    let section = data(PAGE).map_err(doing("create"))?;
+    store(section.base(), 1);
+    let goes: &'static Goes<_> = Box::leak(Box::new(Goes { to, has_gone: AtomicBool::new(false) }));
+    let gates = pager_serve(goes).map_err(doing("gates"))?;
+    pager::set(section.base(), gates.address(), level, 0).map_err(doing("pager"))?;
+    invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
+    Ok(section)
+}
+
+/// Calls a peer that stays there, having said at `flag` that it has come.
+fn stays(gate: u64, what: u64, flag: u64) {
+    let _ = plain_call(gate, [what, flag, u64::MAX, 0, 0, 0]);
+}
+
+/// A program whose pager calls a peer that stays.
+pub fn role(gate: u64, flag: u64) -> i32 {
+    let Ok(section) = paged(1, move || stays(gate, op::SLEEP, flag)) else { return 2 };
+    load(section.base());
+    3
+}
+
+/// A peer that loops, one that sleeps, and another pager that is asked again and again, and answers each time. Who waits for the page asks for it then.
+pub fn late() -> Outcome {
+    let peer = Peer::start()?;
+    let gate = peer.gate;
+    let flags = data(PAGE).map_err(doing("create"))?;
+    section::grant(flags.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    let flag = |n: u64| flags.base() + 8 * n;
+    let words = ["check", "as", "beyond-its-pager", &format!("{gate}"), &format!("{}", flag(3))];
+    let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("a program"))?;
+    let [loops, sleeps, asks] = [0, 1, 2].map(flag);
+    let again = move || {
+        let Ok((below, _)) = super::paged(1, super::Does::Late, 0) else { return };
+        loop {
+            let _ = invalidate(below.base(), PAGE);
+            // (Nothing with a lock: it is left in the middle of this.)
+            store(asks, load(below.base()));
+        }
+    };
+    let sections = [
+        paged(1, move || stays(gate, op::LOOP, loops))?,
+        paged(1, move || stays(gate, op::SLEEP, sleeps))?,
+        paged(2, again)?,
+    ];
+    let bases = sections.each_ref().map(Section::base);
+    let began = time::now_ns();
+    let all: Result<Vec<_>, _> = (0..6)
+        .map(|n| {
+            let base = bases[n % 3];
+            if n >= 3 {
+                await_word(flag(n as u64 - 3));
+            }
+            thread::spawn(move || thread::exit(read(base).unwrap_or(0)), 0)
+        })
+        .collect();
+    let all = all.map_err(doing("threads"))?;
+    let found = soon(move || all.into_iter().map(|one| one.join()).collect::<Result<Vec<_>, _>>())?;
+    let took = time::now_ns() - began;
+    same!(found, Ok([0, 0, 0, 1, 1, 1].to_vec()), "what those who asked, and those who waited, have read");
+    holds!(took >= pager::TIME_NS + CALLEE_GRACE_NS, "it was given up after {took} ns");
+    let how = child.wait_for(60_000_000_000).map_err(doing("the program's end"))?;
+    same!((how.kind, how.cause, how.code), (exit::FAULT, cause::PAGER, why::TIMED_OUT), "how the program ended");
+    same!(peer.call(op::ADD, &[1]), Ok(1), "the peer afterwards");
+    sections.into_iter().try_for_each(Section::delete).map_err(doing("delete"))?;
+    flags.delete().map_err(doing("delete"))?;
+    peer.end()
+}
