@@ -70,6 +70,11 @@ fn pool() -> &'static Pool {
     POOL.get().expect("the pool is made before anything runs")
 }
 
+/// What a user was promised of it, and has: of posts, messages, records and accounts.
+pub fn promised_to(user: u64) -> [(u32, u32); 4] {
+    POOL.get().map_or([(0, 0); 4], |pool| pool.promised_to(user))
+}
+
 /// What has come to each post, by number (`abi::info::layout::PostCounts`): programs read it.
 pub static COUNTS: Once<Vec<&'static Page>> = Once::new();
 /// Records in a page.
@@ -140,6 +145,7 @@ fn with<T>(
     if receiver == 0 {
         receiver = pool().open_receiver(thread.number, thread.card.id(), whose(&thread.task)?)?;
         thread.part.record.store(receiver, Ordering::SeqCst);
+        thread.task.about.shows_promised();
         thread.card.set_record(receiver);
     }
     let sender = Sender { user: d.speaks_for, ..Sender::of(&d.subject) };

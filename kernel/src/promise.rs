@@ -10,6 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::Heap;
 use arch::frames::{self, Run, Why};
+use arch::shown::MACHINE;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use parts::{Cut, Users};
@@ -33,6 +34,11 @@ const WEIGHTS: Weights = Weights {
     section: Weight { least: size_of::<Section>() as u64, most: 2256 },
     thread: Weight { least: size_of::<Task>() as u64, most: 11 << 10 },
     frame: Weight { least: 0, most: 32 },
+};
+/// As programs read it: `abi::info::layout::Promised`.
+pub const TOLD: [u64; 6] = {
+    let Weights { section, thread, frame } = WEIGHTS;
+    [section.least, section.most, thread.least, thread.most, frame.least, frame.most]
 };
 const _: () = assert!(size_of::<Section>() <= 1200 && size_of::<Thread>() <= 1800 && size_of::<Task>() <= size_of::<Thread>());
 /// Of a task that nobody pays for, and which no ledger counts.
@@ -102,6 +108,20 @@ pub fn set_up() {
     let amounts = [word(free / FRAMES_PART), word(arch::heap_for_promises())];
     PROMISED.call_once(|| Promised { users: Users::new(USERS_MAX, amounts, amounts, CUT), roots: Mutex::default() });
     PLENTY.store(frames::reserve() + u64::from(amounts[FRAMES]) + AT_ONCE, Ordering::Relaxed);
+    shows();
+}
+
+/// Programs read how much is owed now.
+fn shows() {
+    if let Some(promised) = PROMISED.get() {
+        let all = promised.had();
+        [FRAMES, HEAP].into_iter().for_each(|kind| _ = promised.owed(kind, &all));
+    }
+}
+
+/// What a user was promised: frames, and bytes of the heap.
+pub fn promised_to(user: u64) -> [u32; KINDS] {
+    PROMISED.get().map_or([0; KINDS], |promised| promised.users.of(user).map(|(most, _)| most))
 }
 
 /// A task begins, of which nobody knows yet. The first one of a user is promised his part.
@@ -116,6 +136,8 @@ pub fn begins(task: &Arc<Task>) {
         root.promise.number.store(number, Ordering::Release);
         root.promise.tasks.store(1, Ordering::Release);
         promised.roots.lock().push((number, task.clone()));
+        task.about.shows_promised();
+        shows();
         true
     } else {
         // There are as many users as may be.
@@ -137,6 +159,8 @@ pub fn ends(task: &Task) {
         at.map(|at| roots.swap_remove(at))
     };
     promised.users.close(root.promise.number.swap(0, Ordering::AcqRel));
+    root.about.shows_promised();
+    shows();
     // Not with the lock, nor before whoever asks here has no more to do with it.
     drop(gone);
 }
@@ -159,7 +183,10 @@ impl Promised {
             FRAMES => all[number as usize].frames,
             _ => all[number as usize].heap.least,
         };
-        self.users.owed(kind, |number| word(had(number))).into()
+        let owed = self.users.owed(kind, |number| word(had(number))).into();
+        let shown = if kind == FRAMES { &MACHINE.owed } else { &MACHINE.owed_heap };
+        shown.store(owed, Ordering::Relaxed);
+        owed
     }
 
     /// Bytes of the heap that other users were promised and may still come for: who has no more than he was promised leaves these, too, as what was charged may

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"musuinfo");
 /// Of the whole layout. It counts up when a word gets another meaning or place.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Where the head lies. In the section for everybody the page before it says who runs where ([`super::RUNNING_STEP`]).
 pub const HEAD: u64 = crate::layout::PAGE;
 /// In place of a user: everybody.
@@ -36,7 +36,9 @@ pub mod table {
     pub const POST_COUNTS: usize = 11;
     /// In a user's: the protection keys of each task's view. No room for any on a machine without keys.
     pub const KEYS: usize = 12;
-    pub const COUNT: usize = 13;
+    /// In a user's: what he was promised. One record.
+    pub const PROMISED: usize = 13;
+    pub const COUNT: usize = 14;
 }
 
 /// Where a table's records are.
@@ -139,6 +141,10 @@ pub struct Machine {
     pub trace: u64,
     /// Base of a section with nothing in it: who may call that may place texts (`text_place`), as its list says.
     pub placing: u64,
+    /// Frames, and bytes of the kernel's heap, that users were promised and have not taken, and that are promised to who comes: nobody else may have them. As of
+    /// when a program last came or went that nobody pays for, or it was looked at, which is with each charge where it decides.
+    pub owed: u64,
+    pub owed_heap: u64,
 }
 
 /// A line of interrupts; live from `came` on.
@@ -253,7 +259,11 @@ pub struct OwnTask {
     pub pager: u64,
     /// As in [`Section::asked`].
     pub asked: u64,
-    pub unused: [u64; 16],
+    /// Of a task that nobody pays for, with those that it pays for: its frames that are somebody else's, too, who keeps them; and bytes of the kernel's
+    /// heap that lists of its objects take at the most.
+    pub shared: u64,
+    pub lists: u64,
+    pub unused: [u64; 14],
 }
 
 /// A thread, for its task's user; live from `text` on.
@@ -359,6 +369,25 @@ pub struct Post {
     pub unused: [u64; 4],
 }
 
+/// What a user was promised (`docs/decisions/0009`, `0020`), and has. Each word is live; all are 0 but for the last six as long as he has nothing, and for the
+/// system, which is promised nothing. What he has of memory and of the heap follows from his tasks' records: of frames those in [`OwnTask::used`] without
+/// [`OwnTask::shared`], of the heap what is said below for each object, and [`OwnTask::lists`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Promised {
+    /// Frames, and bytes of the kernel's heap. He may have more, as long as nobody else was promised it.
+    pub frames: u64,
+    pub heap: u64,
+    /// Posts, messages that wait in queues, records of threads that have waited for messages, accounts of tasks that have sent such. He has no more.
+    pub pool: [u64; 4],
+    /// What he has of those: of messages as of when one of the others last changed.
+    pub pool_had: [u64; 4],
+    /// What a section, a thread (a task counts as one) and a frame take of the heap, in bytes, at the least and at the most.
+    pub section: [u64; 2],
+    pub thread: [u64; 2],
+    pub frame: [u64; 2],
+}
+
 /// Keys that classes of sections can have. The processor's first two have a purpose of their own.
 pub const CLASS_KEYS: usize = 14;
 
@@ -402,7 +431,7 @@ pub const fn size<T>() -> u64 {
 }
 
 const _: () = assert!(size_of::<Head>() as u64 <= crate::layout::PAGE);
-const _: [u64; 11] = [
+const _: [u64; 12] = [
     size::<Interrupt>(),
     size::<Seat>(),
     size::<Task>(),
@@ -414,4 +443,5 @@ const _: [u64; 11] = [
     size::<PostCounts>(),
     size::<Post>(),
     size::<Keys>(),
+    size::<Promised>(),
 ];

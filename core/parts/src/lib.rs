@@ -152,6 +152,13 @@ impl<const KINDS: usize> Users<KINDS> {
         self.at(number).parts[kind].most.load(Ordering::Acquire)
     }
 
+    /// What a user was promised of each kind, and what was said that he has of it. Nothing, where he has no place.
+    pub fn of(&self, who: u64) -> [(u32, u32); KINDS] {
+        let is_his = |number: &u32| who != USER_SYSTEM && self.at(*number).who.load(Ordering::Acquire) == who;
+        let number = (1..).take(self.all.len() - 1).find(is_his);
+        core::array::from_fn(|kind| number.map_or((0, 0), |number| (self.most(number, kind), self.had(number, kind))))
+    }
+
     /// What was said that he has.
     pub fn had(&self, number: u32, kind: usize) -> u32 {
         self.at(number).parts[kind].had.load(Ordering::Acquire)

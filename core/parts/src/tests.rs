@@ -33,6 +33,21 @@ fn as_many_as_there_may_be_get_something() {
     assert_eq!([0, 1, 2, 9].map(|left| part_of(left, 2, 1)), [0, 1, 1, 4], "a half, and one");
 }
 
+#[test]
+fn what_a_user_was_promised_is_told_of_him_alone() {
+    alone(|| {
+        let users = Users::new(USERS, [16, 16], [16, 16], CUT);
+        assert_eq!(users.of(7), [(0, 0); KINDS], "nobody has come");
+        let number = users.open(7).unwrap();
+        assert!(users.take(number, STRICT));
+        assert_eq!(users.of(7), [(8, 1), (8, 0)]);
+        assert_eq!([users.of(8), users.of(USER_SYSTEM)], [[(0, 0); KINDS]; 2], "who has no place");
+        users.counts(number, STRICT, -1);
+        users.close(number);
+        assert_eq!(users.of(7), [(0, 0); KINDS], "he has gone");
+    });
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Come(u64),

@@ -221,6 +221,11 @@ impl Pool {
         self.users().open(user)
     }
 
+    /// What this user was promised, and has: of posts, messages, records and accounts.
+    pub fn promised_to(&self, user: u64) -> [(u32, u32); 4] {
+        self.users().of(user)
+    }
+
     /// It uses it no more. What was promised is others' when nothing is left that one of the user's tasks has had.
     pub fn close_user(&self, number: u32) {
         self.users().close(number);

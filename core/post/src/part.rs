@@ -106,6 +106,11 @@ impl Users {
         self.0.most(number, kind as usize)
     }
 
+    /// What he was promised of each kind, and has.
+    pub fn of(&self, who: u64) -> [(u32, u32); KINDS.len()] {
+        self.0.of(who)
+    }
+
     /// One more. Who asks has something already, and be it that a task of his uses the pool.
     ///
     /// # Errors

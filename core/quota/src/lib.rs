@@ -97,6 +97,16 @@ impl Ledger {
         self.shared = self.shared.saturating_sub(before) + now;
     }
 
+    /// Frames of these that are somebody else's, too, who keeps them.
+    pub fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    /// Bytes of the kernel's heap that lists of its objects take at the most.
+    pub fn lists(&self) -> u64 {
+        self.lists
+    }
+
     /// Frames that would be there if it had none of them.
     pub fn own_frames(&self) -> u64 {
         self.used.frames.saturating_sub(self.shared)

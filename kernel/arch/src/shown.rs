@@ -53,9 +53,12 @@ pub struct Machine {
     /// Base of the trace's section, and of the one that is the right to place texts.
     pub trace: AtomicU64,
     pub placing: AtomicU64,
+    /// Frames that users may still come for, and bytes of the heap.
+    pub owed: AtomicU64,
+    pub owed_heap: AtomicU64,
 }
 
-const _: () = assert!(offset_of!(Machine, placing) == offset_of!(Shown, placing));
+const _: () = assert!(offset_of!(Machine, owed_heap) == offset_of!(Shown, owed_heap));
 
 pub static MACHINE: Machine = Machine {
     total: AtomicU64::new(0),
@@ -68,6 +71,8 @@ pub static MACHINE: Machine = Machine {
     threads: AtomicU64::new(0),
     trace: AtomicU64::new(0),
     placing: AtomicU64::new(0),
+    owed: AtomicU64::new(0),
+    owed_heap: AtomicU64::new(0),
 };
 
 impl Machine {

@@ -1,9 +1,10 @@
 //! What is shown of a user's tasks, threads, sections, posts and keys, to that user and to the system.
 
-use super::{Draft, NOTHING, nowhere, place as place_of, public, word, words};
+use super::{Draft, NOTHING, NOWHERE, nowhere, place as place_of, public, word, words};
+use crate::{post, promise};
 use crate::task::Task;
 use abi::info::feature;
-use abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section as SectionRecord, table};
+use abi::info::layout::{EVERYBODY, Keys, OwnTask, OwnThread, Post, Promised, Section as SectionRecord, size, table};
 use abi::rights::{ANY_TEXT, principal};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Rights};
@@ -12,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::cpu::has;
+use arch::shown::Page;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::{Mutex, Once};
 
@@ -38,6 +40,9 @@ pub struct User {
     sections: &'static Table<{ words::<SectionRecord>() }>,
     posts: &'static Table<{ words::<Post>() }>,
     keys: &'static Table<{ words::<Keys>() }>,
+    /// What he was promised, and a lock for who looks that up and writes it.
+    promised: &'static Page,
+    promising: Mutex<()>,
     draft: Mutex<Option<Draft>>,
     /// Its place among the users.
     place: Mutex<Option<Slot<{ words::<abi::info::layout::User>() }>>>,
@@ -67,6 +72,9 @@ pub fn of(user: u64) -> &'static User {
 impl User {
     fn new(user: u64) -> Option<User> {
         let mut draft = Draft::new(user, NOTHING.frame())?;
+        let promised = Page::lasting()?;
+        ::info::fields(&promised.0, word!(Promised, section), &promise::TOLD);
+        draft.fixed(table::PROMISED, size::<Promised>(), 1, [promised.frame()]);
         let sections = if user == USER_SYSTEM { SECTIONS_OF_SYSTEM } else { SECTIONS };
         Some(User {
             user,
@@ -75,6 +83,8 @@ impl User {
             sections: draft.table(table::SECTIONS, sections),
             posts: draft.table(table::POSTS, POSTS),
             keys: draft.table(table::KEYS, if has(feature::PKU) { TASKS } else { 0 }),
+            promised,
+            promising: Mutex::new(()),
             draft: Mutex::new(Some(draft)),
             place: Mutex::new(None),
             is_shown: AtomicBool::new(false),
@@ -86,12 +96,25 @@ impl User {
         fn empty<const N: usize>(table: usize) -> &'static Table<N> {
             Box::leak(Box::new(Table::new(Vec::new(), place_of(public().head, table), nowhere())))
         }
-        let user = abi::info::layout::EVERYBODY;
+        let user = EVERYBODY;
         let (draft, place) = (Mutex::new(None), Mutex::new(None));
         let is_shown = AtomicBool::new(true);
         let (tasks, threads, sections) = (empty(table::OWN_TASKS), empty(table::OWN_THREADS), empty(table::SECTIONS));
         let (posts, keys) = (empty(table::POSTS), empty(table::KEYS));
-        User { user, tasks, threads, sections, posts, keys, draft, place, is_shown }
+        User { user, tasks, threads, sections, posts, keys, promised: &NOWHERE, promising: Mutex::new(()), draft, place, is_shown }
+    }
+
+    /// What he was promised of something, or has of posts, records or accounts, is another amount now.
+    pub fn shows_promised(&self) {
+        if self.user == USER_SYSTEM || self.user == EVERYBODY {
+            return;
+        }
+        // Who comes last here finds what all have done before.
+        let _one = self.promising.lock();
+        let ([frames, heap], pool) = (promise::promised_to(self.user), post::promised_to(self.user));
+        let ([posts, messages, records, accounts], had) = (pool.map(|one| one.0), pool.map(|one| one.1));
+        let words = [frames, heap, posts, messages, records, accounts, had[0], had[1], had[2], had[3]];
+        ::info::fields(&self.promised.0, word!(Promised, frames), &words.map(u64::from));
     }
 
     /// Makes the section that its programs read, unless that was done, or it is too early. Where there is no room for it the user has

@@ -42,5 +42,6 @@ pub fn thread_ended(thread: &Thread) {
     let record = limit::forget(thread);
     if record != 0 {
         pool().close_receiver(record, wake);
+        thread.task.about.shows_promised();
     }
 }

@@ -46,7 +46,7 @@ fn create(d: &Domain, number: u32) -> Result<u64, Error> {
     let entry = AclEntry { principal: principal::TASK, rights: rights.bits(), id: d.subject.task, text: d.text.base };
     let at = address(machine().node, number.into());
     let new = New { len: 0, reserve: GRANULE, kind: kind::POST, at, room: 0, owner: d.text.owner(), entry, ports: None, live: false };
-    Section::create(new).and_then(|section| section.made_by(d)).map(|section| section.base).map_err(|error| {
+    let made = Section::create(new).and_then(|section| section.made_by(d)).map(|section| section.base).map_err(|error| {
         // `Dead`: it was made and is deleted again, and so the number is free, or another one's by now.
         if error != Error::Dead {
             let _ = pool().free(number, true, here().index, wake);
@@ -56,7 +56,9 @@ fn create(d: &Domain, number: u32) -> Result<u64, Error> {
             Error::SectionQuota | Error::SpaceQuota => Error::PostQuota,
             other => other,
         }
-    })
+    });
+    d.text.owner().about.shows_promised();
+    made
 }
 
 /// `post_free`.
@@ -74,6 +76,7 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
         Ok(())
     })?;
     pool().empty(number, here().index, wake);
+    section.owner().about.shows_promised();
     Ok(0)
 }
 
@@ -83,5 +86,6 @@ pub fn deleted(section: &Section) {
         && section.post.swap(false, Ordering::SeqCst)
     {
         let _ = pool().free(number, true, here().index, wake);
+        section.owner().about.shows_promised();
     }
 }

@@ -1,6 +1,7 @@
 //! What a task has the pool's things for, and pays with for messages that wait in queues.
 
 use super::{HEAP_EACH, pool};
+use crate::info::User;
 use crate::task::Task;
 use abi::Error;
 use abi::task::USER_SYSTEM;
@@ -10,7 +11,7 @@ use spin::Once;
 /// Its user's part, and its own account. Each of them is had when it is first needed.
 #[derive(Default)]
 pub struct Purse {
-    user: Once<u32>,
+    user: Once<(u32, &'static User)>,
     account: Once<u32>,
 }
 
@@ -28,8 +29,9 @@ impl Drop for Purse {
         if let Some(account) = self.account.get() {
             pool().close_account(*account);
         }
-        if let Some(user) = self.user.get() {
+        if let Some((user, about)) = self.user.get() {
             pool().close_user(*user);
+            about.shows_promised();
         }
     }
 }
@@ -39,7 +41,12 @@ pub fn whose(task: &Task) -> Result<Whose, Error> {
     if task.user == USER_SYSTEM {
         return Ok(Whose::System);
     }
-    task.purse.user.try_call_once(|| pool().open_user(task.user)).copied().map(Whose::User)
+    let user = task.purse.user.try_call_once(|| {
+        let number = pool().open_user(task.user)?;
+        task.about.shows_promised();
+        Ok((number, task.about))
+    });
+    user.map(|(number, _)| Whose::User(*number))
 }
 
 /// Who pays for what `task` leaves in queues.
@@ -50,6 +57,8 @@ pub fn account(task: &Task) -> Result<u32, Error> {
             (None, Whose::System) => Share::System((arch::heap_size() / HEAP_EACH) as u32 / 64),
             (None, Whose::User(user)) => Share::User(user),
         };
-        pool().open_account(share)
+        let account = pool().open_account(share)?;
+        task.about.shows_promised();
+        Ok(account)
     }).copied()
 }

@@ -114,14 +114,20 @@ impl Task {
     #[inline]
     pub fn counts_list(&self, before: u64, now: u64) {
         if before != now {
-            self.root().ledger.lock().counts_list(before, now);
+            let root = self.root();
+            let mut ledger = root.ledger.lock();
+            ledger.counts_list(before, now);
+            root.shows_besides(&ledger);
         }
     }
 
     /// Of its frames somebody else keeps so many, and not as many as before.
     pub fn counts_shared(&self, before: u64, now: u64) {
         if before != now {
-            self.root().ledger.lock().counts_shared(before, now);
+            let root = self.root();
+            let mut ledger = root.ledger.lock();
+            ledger.counts_shared(before, now);
+            root.shows_besides(&ledger);
         }
     }
 

@@ -58,6 +58,13 @@ impl Task {
         self.own.set(word!(OwnTask, used) + at, value);
     }
 
+    /// And what of that is somebody else's, and what lists take.
+    #[inline]
+    pub(super) fn shows_besides(&self, ledger: &Ledger) {
+        self.own.set(word!(OwnTask, shared), ledger.shared());
+        self.own.set(word!(OwnTask, lists), ledger.lists());
+    }
+
     /// And what it may use.
     pub(super) fn shows_limits(&self, ledger: &Ledger) {
         let now = ledger.limits();

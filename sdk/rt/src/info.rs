@@ -3,8 +3,8 @@
 
 use abi::calls::stub;
 use abi::info::layout::{
-    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, PostCounts, Seat, Section, Table,
-    Task, Thread, User, VERSION, table,
+    Counts, HEAD, Head, Interrupt, Keys, MAGIC, Machine, OwnTask, OwnThread, Post, PostCounts, Promised, Seat, Section,
+    Table, Task, Thread, User, VERSION, table,
 };
 use abi::info::{RUNNING_MAX, RUNNING_STEP};
 use abi::layout::PAGE;
@@ -166,6 +166,32 @@ impl Info {
         Machine::read_from_bytes(words.as_bytes()).unwrap_or_default()
     }
 
+    /// What this section's user was promised. (Of his section.)
+    pub fn promised(&self) -> Promised {
+        let table = self.table(table::PROMISED);
+        if table.offset == 0 {
+            return Promised::default();
+        }
+        let words: [u64; size_of::<Promised>() / 8] = self.load((table.offset / 8) as usize);
+        Promised::read_from_bytes(words.as_bytes()).unwrap_or_default()
+    }
+
+    /// What he has of it. `all`: the section for everybody. (Of his section.)
+    pub fn had(&self, all: &Info) -> Had {
+        let (each, own) = (self.promised(), self.own_tasks().collect::<Vec<_>>());
+        let paid = all.tasks().filter(|one| own.iter().any(|payer| payer.number == one.payer));
+        let paid: Vec<u64> = paid.map(|one| one.number).collect();
+        // What is paid for is counted with its payer.
+        own.iter().filter(|one| !paid.contains(&one.number)).fold(Had::default(), |had, one| {
+            let [frames, sections, _, threads] = one.used;
+            let frames = frames.saturating_sub(one.shared);
+            let heap = |at: usize| each.section[at] * sections + each.thread[at] * threads + each.frame[at] * frames;
+            // What nobody pays for is counted nowhere itself.
+            let most = heap(1) + one.lists + each.thread[1];
+            Had { frames: had.frames + frames, least: had.least + heap(0), most: had.most + most }
+        })
+    }
+
     /// The thread that runs on each processor, 0: none. (Of the section for everybody.)
     pub fn running(&self) -> impl Iterator<Item = u64> + use<> {
         let words = self.words;
@@ -223,6 +249,14 @@ fn ticks() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
     0
+}
+
+/// What a user has of what he was promised: frames, and bytes of the kernel's heap at the least and at the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Had {
+    pub frames: u64,
+    pub least: u64,
+    pub most: u64,
 }
 
 /// A thread, with what follows from who runs.

@@ -15,7 +15,7 @@ const OF_COMMANDS: [(&str, &[&str]); 11] = [
     ("servers/shell/src/builtins/trace.rs", &[]),
     ("servers/shell/src/builtins/irq.rs", &[]),
     ("servers/shell/src/builtins/processes.rs", &["ps", "tasks", "groups", "class_word", "apart", "threads"]),
-    ("servers/shell/src/builtins/machine.rs", &["mem", "memory", "kept_free", "keys", "cpus"]),
+    ("servers/shell/src/builtins/machine.rs", &["mem", "memory", "promises", "kept_free", "keys", "cpus"]),
     ("sdk/musubi/src/trace.rs", &["look", "of", "learns_names", "knows", "sorts", "name", "text"]),
     ("sdk/rt/src/trace.rs", &["look", "is_on", "written", "from_now", "from_oldest", "handlers"]),
     ("sdk/rt/src/info.rs", &[]),

@@ -7,8 +7,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use musubi::Error;
-use musubi::abi::info::layout::{Keys, OwnTask, OwnThread, Post, Section, Task};
-use musubi::rt::info::{self, Info, ThreadNow};
+use musubi::abi::info::layout::{Keys, OwnTask, OwnThread, Post, Promised, Section, Task};
+use musubi::rt::info::{self, Had, Info, ThreadNow};
 use musubi::start;
 
 pub struct Known {
@@ -48,6 +48,12 @@ impl Known {
     /// What is only for their user, of those that are this one's.
     pub fn own_tasks(&self) -> BTreeMap<u64, OwnTask> {
         self.own.iter().flat_map(|info| info.own_tasks()).map(|task| (task.number, task)).collect()
+    }
+
+    /// Users that were promised something and may be told of, with what they have.
+    pub fn promises(&self) -> Vec<(u64, Promised, Had)> {
+        let all = self.own.iter().map(|info| (info.head().user, info.promised(), info.had(&self.all)));
+        all.filter(|(_, promised, _)| promised.frames > 0 || promised.pool[0] > 0).collect()
     }
 
     pub fn threads(&self) -> Vec<ThreadNow> {

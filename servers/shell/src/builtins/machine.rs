@@ -45,7 +45,8 @@ fn memory(io: &mut Io) -> Result<(), Error> {
         bytes(memory.kernel_heap),
         bytes(memory.views)
     );
-    say!(io, "objects   {} sections, {} tasks, {} threads\n", memory.sections, memory.tasks, memory.threads);
+    say!(io, "objects   {} sections, {} tasks, {} threads", memory.sections, memory.tasks, memory.threads);
+    promises(&known, io);
     let mut table =
         Table::new(&["task", "memory", "of", "addresses", "of", "sections", "of", "name"], &[0, 1, 2, 3, 4, 5, 6]);
     // What others' programs use is for them to know.
@@ -65,6 +66,22 @@ fn memory(io: &mut Io) -> Result<(), Error> {
     table.print(io);
     known.says_what_is_missing(io);
     Ok(())
+}
+
+/// What users were promised, and have of it.
+fn promises(known: &Known, io: &mut Io) {
+    let machine = known.all.machine();
+    let (owed, heap) = (bytes(machine.owed * PAGE), bytes(machine.owed_heap));
+    say!(io, "owed      {owed} of memory, {heap} of the heap: promised to users who may still come for it");
+    for (user, promised, had) in known.promises() {
+        let (memory, heap) = (bytes(promised.frames * PAGE), bytes(promised.heap));
+        let (has, most) = (bytes(had.frames * PAGE), bytes(had.most));
+        say!(io, "promised  to user {user}: {memory} of memory (has {has}), {heap} of the heap (has at most {most}),");
+        let [posts, messages, records, accounts] =
+            core::array::from_fn(|at| format!("{} (has {})", promised.pool[at], promised.pool_had[at]));
+        say!(io, "          posts {posts}, messages {messages}, records of threads {records}, accounts {accounts}");
+    }
+    say!(io, "");
 }
 
 /// What the memory server keeps free, and who gives pages back for it.

@@ -2,6 +2,7 @@
 
 mod counts;
 mod load;
+mod promised;
 
 use crate::memory::data;
 use crate::peer::{Peer, op};
@@ -42,6 +43,7 @@ pub const CHECKS: &[Check] = &[
     ("posts_count_what_comes", counts::of_posts),
     ("receivers_are_seen", receivers),
     ("keys_are_seen", keys),
+    ("what_a_user_was_promised_is_seen", promised::is_seen),
     ("reading_info_takes_no_call", no_call),
 ];
 
@@ -67,7 +69,7 @@ fn head() -> Outcome {
         Ok(())
     };
     check(all()?.head(), u64::MAX, &[0, 1, 2, 3, 4, 5, 6, 11])?;
-    check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10, 12])
+    check(own()?.head(), musubi::start().user(), &[7, 8, 9, 10, 12, 13])
 }
 
 fn written() -> Outcome {
@@ -431,7 +433,7 @@ fn no_call() -> Outcome {
         let (all, own) = (all()?, own()?);
         let posts: Vec<u64> = own.posts().map(|post| post.number).collect();
         let wait: u64 = posts.iter().map(|post| all.post_counts(*post).waiting + all.messages(*post)).sum();
-        core::hint::black_box((wait, all.head(), own.head(), all.machine(), all.now()));
+        core::hint::black_box((wait, own.had(&all).frames, all.head(), own.head(), all.machine(), all.now()));
         let of_everybody = all.processors().count() + all.running().count() + all.users().count() + all.seats().count();
         let of_things = all.tasks().count() + all.threads().count() + all.interrupts().count();
         let of_own = own.own_tasks().count() + own.own_threads().count() + own.sections().count() + own.keys().count();

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
                 "posts_count_what_comes",
                 "receivers_are_seen",
                 "keys_are_seen",
+                "what_a_user_was_promised_is_seen",
                 "reading_info_takes_no_call",
             ],
         )
@@ -36,7 +37,7 @@ pub fn cases() -> Vec<Case> {
             .placed_thoroughly(),
         sh("top_is_refused", "top 0").status(2).err("top: 0: not a number from 1 to 1000\n").placed_thoroughly(),
         sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -s")
-            .out_has(&["running", "spin", "loader", "parent", "waiting", "kept free "])
+            .out_has(&["running", "spin", "loader", "parent", "waiting", "owed ", "promised  to user ", "kept free "])
             .placed_thoroughly(),
         // A table has room for 512 of a person's posts.
         sh(
