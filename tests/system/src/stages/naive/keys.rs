@@ -25,7 +25,7 @@ pub const RULES: &[Rule] = &[
         "H3",
         "a_record_that_is_taken_again_is_known_to_lead_there",
         "kernel/src/crossing.rs",
-        ["                    self.leads.entry(record.domain).or_default().insert(address);\n", ""],
+        ["                    self.leads.insert(&thread.task, record.domain, address);\n", ""],
         ["races", "a_record_of_who_has_ended"],
     )),
     of_keys(rule(
