@@ -71,6 +71,7 @@ impl Service {
         let known_to_kernel = |one: u64| lives(one) || task::ended(one - 1).is_ok_and(|end| end.task == one);
         let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !known_to_kernel(*one)).collect();
         for one in gone {
+            task::log(&format!("processes: how {one} has ended was written nowhere\n"));
             table.end(one, Exit { kind: exit::KILLED, ..Exit::default() }, lives);
         }
         self.write_down(&mut table);
@@ -78,9 +79,9 @@ impl Service {
     }
 
     /// Has kept what has changed, in one step with the table: what changes next is written down next. What finds no room is tried again
-    /// each time.
-    pub fn write_down(&self, table: &mut Table) {
-        let Some(ledger) = self.ledger.get() else { return };
+    /// each time. Value: whether this program is still the one that is asked: otherwise the next one knows nothing of it, and nobody may be told.
+    pub fn write_down(&self, table: &mut Table) -> bool {
+        let Some(ledger) = self.ledger.get() else { return true };
         let kept = table.write_down(|task, info| {
             let key = format!("{task}");
             match info {
@@ -88,10 +89,14 @@ impl Service {
                 None => ledger.forget(&key),
             }
         });
+        if kept == Err(Error::Dead) {
+            return false;
+        }
         // Said once for each time that there is none.
         if let (Err(error), false) = (kept, self.unwritten.swap(kept.is_err(), Ordering::Relaxed)) {
             task::log(&format!("processes: not all is written down: {error}\n"));
         }
+        true
     }
 
     /// Takes over what has ended, and tells who waits. On one thread only.
@@ -100,10 +105,10 @@ impl Service {
             let mut table = self.table.lock();
             let mine = table.over(&end, lives);
             let strays = table.take_strays();
-            self.write_down(&mut table);
+            let is_written = self.write_down(&mut table);
             // Only now: had this program ended before, the next one would see it again. And with the table in hand: whoever hears of it may
             // have it forgotten, and then nobody may find it a second time.
-            if mine {
+            if mine && is_written {
                 let _ = task::forget(end.task);
             }
             drop(table);

@@ -217,7 +217,10 @@ impl Processes for Service {
         let doomed = {
             let mut table = self.table.lock();
             let entered = table.enter(ticket, task, request.user, base_name(&request.path));
-            self.write_down(&mut table);
+            if !self.write_down(&mut table) {
+                // The next one finds it among its parent's children.
+                return Err(Error::Dead);
+            }
             // Its sender has ended: it would be nobody's.
             entered.unwrap_or_else(|_| {
                 table.doom(task);

@@ -49,7 +49,7 @@ fn by_all() {
                 match lock.take_queued(OPEN, seen) {
                     Ok((queues, turn)) => {
                         alone(&inside);
-                        [&queues.head, &queues.tail].map(|end| set(end, 0));
+                        [&queues.head, &queues.tail].into_iter().for_each(|end| set(end, 0));
                         lock.open_queues(OPEN, false, turn);
                     }
                     Err(seen) => {
