@@ -9,6 +9,7 @@ mod apart;
 mod apps;
 mod at_once;
 mod bars;
+mod beside;
 mod calls;
 mod clock;
 mod crowds;

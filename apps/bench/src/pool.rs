@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{alone, clock, many, service};
+use crate::{alone, beside, clock, many, service};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -137,7 +137,8 @@ impl Game<'_> {
         }
         let tasks = self.posts.all();
         let me = Rendezvous { tasks: &tasks, me: PLAYER };
-        self.play("rendezvous", at_length, |words| me.send_and_receive(PARTNER, OP, words))
+        self.play("rendezvous", at_length, |words| me.send_and_receive(PARTNER, OP, words))?;
+        beside::run(self)
     }
 
     /// By one step on either side, by a question and its answer, and by plain messages, each of which wakes whoever has begun to wait by a call of its own.
@@ -162,9 +163,13 @@ impl Game<'_> {
 
     /// The first message after a pause, and what is said to it.
     fn after_a_pause(&self) -> Result<(), String> {
+        self.woken("asleep", Plan::new(ASLEEP_ROUNDS).first(&|| time::sleep_ns(PAUSE)))
+    }
+
+    /// Plain messages to and fro by this plan, whatever is there besides, which the way is called after.
+    pub fn woken(&self, way: &str, plan: Plan) -> Result<(), String> {
         let Posts { there, back, .. } = *self.posts;
-        let pause = || time::sleep_ns(PAUSE);
-        self.beside_woken("asleep", Plan::new(ASLEEP_ROUNDS).first(&pause), |words| {
+        self.beside_woken(way, plan, |words| {
             there.send(OP, words, None)?;
             back.receive(FOR_EVER).map(|m| m.words)
         })

@@ -31,6 +31,10 @@ const MOST_OF_LIMITED: u64 = 1050;
 const LOCKS: u64 = 2;
 /// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause. (Beside them lists of posts are copied.)
 const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 4), (PAUSED, 2_300, 4, 2)];
+/// Most instructions and locks of plain messages to and fro on one processor, where a third thread is ready all the time (with what it does, who gives way), and
+/// where a scheduler is asked (with what that does); and most copies.
+const MOST_BESIDE_OTHERS: [(&str, u64, u64); 2] = [("beside-ready", 20_000, 150), ("under-ageing", 60_000, 400)];
+const COPIES_BESIDE_OTHERS: u64 = 4;
 /// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, four, are read from the
 /// program and written down; and what is read from it may lie on two pages.
 const CALLS: [(&str, &str, u64, u64); 4] = [
@@ -214,6 +218,13 @@ fn by_the_long_way(told: &Told) -> Result<()> {
             ensure!(entries == 4, "{way}, {cpus} processors: {entries} entries, and two calls each");
             // Told, and held to nothing: who is idle looks around in loops that count, too.
             taken(count::SPINS)?;
+        }
+        for (way, most, locks) in MOST_BESIDE_OTHERS.into_iter().filter(|_| cpus == 1) {
+            let taken = |unit| told.value("ping-pong", way, cpus, unit);
+            let [each, all, copied] = [taken(unit::INSTRUCTIONS)?, taken(count::LOCKS)?, taken(count::COPIES)?];
+            ensure!(each <= most, "{way}: {each} instructions");
+            ensure!((2..=locks).contains(&all), "{way}: {all} locks of a message and one back");
+            ensure!((2..=COPIES_BESIDE_OTHERS).contains(&copied), "{way}: {copied} copies of a message and one back");
         }
         // What is no message to another program and back.
         for (case, way, calls, copies) in CALLS {
