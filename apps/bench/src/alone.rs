@@ -40,7 +40,10 @@ pub fn run(game: &Game) -> Result<(), String> {
             game.report.case(Case { case: "answer", way: "woken", bytes: BYTES }, &each, &[]);
             Ok(())
         },
-    )
+    )?;
+    // What the one who asks has asked since is there still, and he is not.
+    while there.receive(0).is_ok() {}
+    Ok(())
 }
 
 /// The partner's part of `answer`: asks again and again.

@@ -142,10 +142,10 @@ pub const BENCHES: [Bench; 19] = [
     },
     Bench {
         name: "messages",
-        about: "the single rounds of `pool`, few of each, on one processor and on four",
+        about: "the single rounds of `pool`, few of each, on one processor and on two",
         timeout: Duration::from_secs(300),
         cpus: 1,
-        also_cpus: &[4],
+        also_cpus: &[2],
         untold: false,
         mem: "512M",
         limits: &[],

@@ -8,7 +8,7 @@ use measure::{Figure, count, unit};
 const BOTH_WAYS: [&str; 3] = ["pool", "question", "rendezvous"];
 const MACHINES: [u32; 4] = [1, 2, 4, 8];
 /// Of `bench messages`, which has few rounds, and the same bars.
-const MACHINES_IN_SHORT: [u32; 2] = [1, 4];
+const MACHINES_IN_SHORT: [u32; 2] = [1, 2];
 
 /// Most instructions of a message to another program and one back.
 const MOST: u64 = 900;
