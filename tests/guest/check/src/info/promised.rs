@@ -22,6 +22,8 @@ const ACCOUNTS: usize = 3;
 
 /// So many of each are had.
 const SOME: u64 = 8;
+/// Of which so many are seen, whatever else comes and goes.
+const MOSTLY: u64 = 5;
 
 fn look() -> Result<(Promised, Had), String> {
     let own = own()?;
@@ -49,18 +51,18 @@ fn memory(promised: &Promised, before: &Had) -> Outcome {
         (0..SOME).for_each(|page| store(section.base() + page * PAGE, 1));
     }
     let had = look()?.1;
-    let grown = had.frames - before.frames;
-    // With page tables.
-    holds!((SOME * SOME..4 * SOME * SOME).contains(&grown), "{grown} frames for {} pages", SOME * SOME);
-    let least = SOME * promised.section[0];
+    let grown = had.frames.saturating_sub(before.frames);
+    // With page tables; and what other programs and threads of his have had may be given back at any time.
+    holds!((MOSTLY * SOME..4 * SOME * SOME).contains(&grown), "{grown} frames for {} pages", SOME * SOME);
+    let least = MOSTLY * promised.section[0];
     holds!(
         had.least >= before.least + least,
-        "of the heap {before:?}, and {had:?} with {SOME} sections of at least {least}"
+        "of the heap {before:?}, and {had:?} with {SOME} sections, of at least {least} for {MOSTLY}"
     );
-    holds!(had.most >= before.most + SOME * promised.section[1], "the same at the most");
+    holds!(had.most >= before.most + MOSTLY * promised.section[1], "the same at the most");
     sections.into_iter().try_for_each(|one| one.delete()).map_err(doing("delete"))?;
     let after = look()?.1;
-    holds!(after.frames + SOME * SOME <= had.frames, "{} frames, and {} afterwards", had.frames, after.frames);
+    holds!(after.frames + MOSTLY * SOME <= had.frames, "{} frames, and {} afterwards", had.frames, after.frames);
     holds!(after.least + least <= had.least, "of the heap {had:?}, and {after:?} afterwards");
     Ok(())
 }
