@@ -15,7 +15,7 @@ const CAME: u64 = 1;
 /// See [`Probe::turn`].
 pub struct Turn<'a> {
     probe: &'a Probe,
-    until: u64,
+    since: u64,
 }
 
 impl Turn<'_> {
@@ -27,13 +27,16 @@ impl Turn<'_> {
         self.probe.came.store(0, Ordering::Release);
         let began = time::ticks();
         cause()?;
-        self.probe.wait(self.until).map(|came| came - began)
+        self.probe.wait(self.since + PATIENCE_NS).map(|came| came - began)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.probe.came.store(IDLE, Ordering::Release);
+        // Who was too long at it may have lost it to another one.
+        if self.probe.since.load(Ordering::Acquire) == self.since {
+            self.probe.came.store(IDLE, Ordering::Release);
+        }
     }
 }
 
@@ -70,7 +73,7 @@ impl Probe {
             let is_free = self.came.load(Ordering::Acquire) == IDLE || now > since + PATIENCE_NS;
             if is_free && self.since.compare_exchange(since, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 self.came.store(CAME, Ordering::Release);
-                return Ok(Turn { probe: self, until: now + PATIENCE_NS });
+                return Ok(Turn { probe: self, since: now });
             }
             if now > until {
                 return Err(Error::Busy);

@@ -274,8 +274,7 @@ impl Processes for Service {
     fn forget(&self, caller: &Caller, task: u64) -> Result<(), Error> {
         let mut table = self.table.lock();
         let outcome = table.forget(by(caller), task);
-        self.write_down(&mut table);
-        outcome
+        if self.write_down(&mut table) { outcome } else { Err(Error::Dead) }
     }
 
     fn kill(&self, caller: &Caller, who: u64) -> Result<u64, Error> {
