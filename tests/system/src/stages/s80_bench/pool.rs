@@ -30,10 +30,10 @@ const MOST_OF_LIMITED: u64 = 1050;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
 /// Most instructions, locks and copies of a message and one back by the long way: to who waits at two posts, and after a pause. (Beside them lists of posts are copied.)
-const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 56, 4), (PAUSED, 2_300, 4, 2)];
+const MOST_OF_LONG: [(&str, u64, u64, u64); 2] = [("several", 11_500, 52, 4), (PAUSED, 2_300, 4, 2)];
 /// Most instructions and locks of plain messages to and fro on one processor, where a third thread is ready all the time (with what it does, who gives way), and
 /// where a scheduler is asked (with what that does); and most copies.
-const MOST_BESIDE_OTHERS: [(&str, u64, u64); 2] = [("beside-ready", 20_000, 150), ("under-ageing", 60_000, 400)];
+const MOST_BESIDE_OTHERS: [(&str, u64, u64); 2] = [("beside-ready", 12_000, 77), ("under-ageing", 26_000, 182)];
 const COPIES_BESIDE_OTHERS: u64 = 4;
 /// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, four, are read from the
 /// program and written down; and what is read from it may lie on two pages.
