@@ -195,6 +195,7 @@ fn tasks() {
     let _ = stub::task_exit(&Trap, 0);
 }
 
+/// What stops it is an error of the call that makes a section, or a fault in the middle of one: as the memory has it.
 fn chunks() {
     println!("attack: touching pages");
     let mut touched = 0;
@@ -204,8 +205,8 @@ fn chunks() {
             poke(base + chunk * GRANULE - 4096, 1);
         }
         touched += 512;
+        stopped_after(touched, 512);
     }
-    stopped_after(touched, 512);
     let _ = stub::task_exit(&Trap, 0);
 }
 
