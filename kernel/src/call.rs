@@ -17,7 +17,7 @@ use crate::pager;
 use crate::place;
 use crate::post;
 use crate::saved::Saved;
-use crate::sched;
+use crate::sched::{self, by_parts};
 use crate::seat;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
@@ -137,10 +137,10 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         },
 
         Call::SectionCreate { len, reserve, kind, flags, at, room } => section_create(d, [len, reserve, kind, flags, at, room]),
-        Call::SectionDelete { base } => Section::named(base).and_then(|s| s.delete_for(d)).map(|()| 0),
-        Call::SectionResize { base, len } => Section::named(base).and_then(|s| s.resize(d, len)).map(|()| 0),
+        Call::SectionDelete { base } => return by_parts(saved, base, |s| s.delete_for(d)),
+        Call::SectionResize { base, len } => return by_parts(saved, base, |s| s.resize(d, len)),
         Call::SectionClone { base, flags, at, room } => section_clone(d, base, flags, at, room),
-        Call::SectionSeal { base } => Section::named(base).and_then(|s| s.seal(d)).map(|()| 0),
+        Call::SectionSeal { base } => return by_parts(saved, base, |s| s.seal(thread, d)),
         Call::SectionGive { base, task } => section_give(d, base, task),
         Call::SectionInfo { address, out } => match Section::find(address) {
             Some(section) => claim::write_record(d, out, &section.info_for(d)).map(|_| section.base),
@@ -219,7 +219,7 @@ fn identity(thread: &Thread, d: &Domain) -> Identity {
 }
 
 fn thread_exit(thread: &Arc<Thread>, code: u64) {
-    if !epc::unwind(thread, Error::Dead) {
+    if !epc::unwind(thread, Error::Dead) && !thread.task.ends_with(code) {
         thread.end(code);
     }
 }

@@ -353,7 +353,7 @@ impl Inner {
         self.reach.remove(&number);
         self.borrowed.forget(number);
         // What it was found to be allowed the next one of this number may not be.
-        (self.last, self.passed) = (None, None);
+        (self.last, self.passed) = ([None, None], None);
         self.asked.take_if(|asked| asked.level().is_none());
         self.domains[number as usize].take()
     }

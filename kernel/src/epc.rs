@@ -396,6 +396,7 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 /// Returns into the caller, or the first one below whose text still lives.
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     thread.due.back();
+    thread.unfinished.forget();
     if thread.is_late.load(Ordering::SeqCst) {
         // It may have come to another processor since that was said: what is late ends where this returns to.
         here().attend();

@@ -3,13 +3,18 @@
 
 mod idle;
 mod made_ready;
+mod out;
 mod timeout;
+mod turns;
 
 pub use idle::{Stretch, breathe, in_stretches};
 use idle::idle;
+use out::{go, set_alarm};
+pub use out::go_on;
 use made_ready::tell_or_queue;
 pub use made_ready::{announce, ready};
 pub use timeout::{Timeout, at, grace_until, wake_at};
+pub use turns::{Progress, Unfinished, by_parts, is_due};
 
 use crate::fault;
 use crate::line;
@@ -18,10 +23,9 @@ use crate::mbcf::signal;
 use crate::pager;
 use crate::place;
 use crate::post;
-use crate::processor::{Local, Processor, count, here};
+use crate::processor::{Processor, count, here};
 use crate::saved::Saved;
 use crate::seat::{self, Next};
-use crate::secret;
 use crate::task::account;
 use crate::thread::{Thread, Wait, answer, seen};
 use crate::trace;
@@ -33,7 +37,7 @@ use abi::task::state;
 use ::sched::{BEAT_NS, Key, Life, Phase, QUANTUM_NS, Weight, successor};
 use alloc::sync::Arc;
 use arch::context::{PAGE_FAULT, Registers, Resume};
-use arch::{cpu, log_out, time};
+use arch::{cpu, time};
 use core::sync::atomic::Ordering;
 
 /// The running thread gives way by itself.
@@ -238,10 +242,15 @@ pub fn leave() -> Resume {
     loop {
         here.attending();
         let current = here.local.hold().current.clone();
+        // It runs no more, but ends, and others have their turns meanwhile.
+        let mut ends = false;
         if let Some(thread) = &current {
             thread.leave_callbacks();
             if !thread.card.is_parked() && thread.may_end() && !thread.is_given_something() {
-                thread.end(abi::Error::Killed.word());
+                ends = turns::lessens(thread);
+                if !ends {
+                    thread.end(abi::Error::Killed.word());
+                }
                 // The next one may end, too: of a task that was killed, all do.
                 breathe();
             } else if thread.is_late.load(Ordering::SeqCst) && !thread.card.is_parked() {
@@ -261,6 +270,9 @@ pub fn leave() -> Resume {
         // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
         let runs = |thread: &Arc<Thread>| !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index);
         let running = current.as_ref().is_some_and(runs);
+        if ends && running && !here.is_to_make_room() {
+            continue;
+        }
         let stays = match &current {
             Some(thread) if running => match place::goes_on(here, thread) {
                 Some(stays) => stays,
@@ -269,7 +281,7 @@ pub fn leave() -> Resume {
             },
             _ => false,
         };
-        if let Some(thread) = &current {
+        if let Some(thread) = current.as_ref().filter(|_| !ends) {
             // Who decides is not interrupted: what has happened waits in the ring.
             if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
                 return go(here, thread);
@@ -309,6 +321,10 @@ pub fn leave() -> Resume {
             // Nobody else is ready: a thread that gives way goes on.
             (Some(thread), None) if running => {
                 here.local.hold().yields = false;
+                if ends {
+                    here.take_make_room();
+                    continue;
+                }
                 return go(here, &thread);
             }
             (current, Some(next)) => switch(here, current, running, Some(next), true),
@@ -416,75 +432,5 @@ fn switch(here: &Processor, old: Option<Arc<Thread>>, gives_way: bool, new: Opti
     trace::switches(here, before, own_turn);
     if is_heard {
         here.take_make_room();
-    }
-}
-
-/// Leaves the kernel as the running thread, after looking around.
-fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
-    // It may have been told in the middle of what it has done.
-    post::put_by::settle(here);
-    let now = time::now();
-    // A killed one may be back, or in a callback, without the kernel.
-    let grace = thread.is_killed().then(|| now + thread.grace_left(now).min(BEAT_NS)).or_else(|| thread.served.is_overdue().then_some(now + BEAT_NS));
-    // Likewise one that is late with a fault, and in the system's text yet.
-    let grace = grace.or_else(|| thread.is_late.load(Ordering::SeqCst).then_some(now + BEAT_NS));
-    let grace = grace.or_else(|| thread.due.looks_in().map(|ns| now + ns));
-    // Called back before it has put itself aside: the short way would not see that.
-    let is_called_back = here.office.is_taken() && thread.wait.lock().woken && here.office.is_of(&thread.domain().text);
-    if grace.is_some() || is_called_back {
-        // On each way out from now on: the callee may have returned.
-        here.attend();
-    }
-    let also = if here.office.is_taken() {
-        let limit = if here.office.is_holder(here, thread) {
-            here.local.hold().beat
-        } else if here.is_to_make_room() {
-            here.office.spares_until(now)
-        } else {
-            here.office.looks_at()
-        };
-        [grace, (limit != u64::MAX).then_some(limit)].into_iter().flatten().min()
-    } else {
-        grace
-    };
-    set_alarm(here, [also, place::looks_at(here)].into_iter().flatten().min());
-    trace::leaves(here, thread);
-    go_on(here, &mut here.local.hold())
-}
-
-/// Leaves the kernel as the running thread: its view, its segment bases, its registers.
-#[inline]
-pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
-    let Local { current, keep, segments, secret, .. } = local;
-    let thread = current.as_ref().expect("user code runs on a thread");
-    let inner = &mut *thread.inner.lock();
-    secret::goes_on(here, secret, &inner.domain);
-    inner.gate.activate();
-    thread.card.leaves(&inner.area, &inner.gate);
-    arch::gate::load_root(inner.domain.root());
-    arch::gate::set_register(inner.register);
-    *keep = None;
-    let wanted = if inner.domain.in_window { inner.segments } else { (0, 0) };
-    if *segments != wanted {
-        *segments = wanted;
-        cpu::set_segment_bases(wanted.0, wanted.1);
-    }
-    let resume = inner.area.resume(inner.domain.supervisor);
-    here.enter_user();
-    resume
-}
-
-/// Programs the timer for what comes first: a time-out, the end of the quantum if somebody waits, or `also`.
-fn set_alarm(here: &Processor, also: Option<u64>) {
-    let turn_ends = || {
-        let local = here.local.hold();
-        local.current.is_some().then_some(local.quantum_end)
-    };
-    let quantum = if here.queue.is_empty() { None } else { turn_ends() };
-    let alarm = [here.next_timer(), quantum, also, log_out::looks_at()].into_iter().flatten().min();
-    // Where a scheduler decides, every switch would set it: an alarm that comes too early only looks and sets the next one.
-    let early = here.office.is_taken() && matches!((here.alarm(), alarm), (Some(set), Some(wanted)) if set <= wanted);
-    if !early {
-        here.set_alarm(alarm);
     }
 }

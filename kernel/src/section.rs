@@ -2,6 +2,7 @@
 //! `core/pages` and the views that show them.
 
 mod access;
+mod copy;
 mod end;
 mod give;
 pub mod large;
@@ -21,9 +22,9 @@ use crate::keyed::TaskView;
 use crate::machine::{Hold, Kept, is_kept, machine, spare_heap_for};
 use crate::pager::Paged;
 use crate::place::Place;
-use crate::sched;
+use crate::sched::{self, Progress};
 use crate::task::Task;
-use crate::text::Caller;
+use crate::text::{Caller, Looked};
 use crate::view::{self, Change, Mapping, Shown, Stale};
 use crate::wait;
 use abi::layout::{GRANULE, PAGE, RESERVE_MAX, pages_up};
@@ -97,6 +98,8 @@ pub struct State {
     pub replacing: u32,
     /// On its way to being a text: every access waits.
     pub sealing: bool,
+    /// By which thread it was begun to be looked through for that, and how far, while others have their turns.
+    pub looked: Option<(u64, Looked)>,
     /// Texts: the page with the first instruction that could write the key register.
     pub unclear_at: Option<u64>,
     /// What is passed by pointer with calls by this binding.
@@ -105,6 +108,8 @@ pub struct State {
     pub holders: usize,
     /// Calls with which addresses in it were passed, other than by a binding, and how often was looked since whether one is under way.
     pub passers: Passers,
+    /// Somebody deletes it, a part at a time: it becomes no longer any more.
+    pub ending: bool,
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
     pub name: [u8; NAME_LEN],
@@ -121,6 +126,12 @@ impl State {
         self.acl.changed();
         self.owner.used();
         Some(self.owner.clone())
+    }
+
+    /// On the way to this length it is cut to that one at a stretch: what lies between is 512 pages, and what never was there.
+    fn cut_to(&self, len: u64) -> u64 {
+        let filled = self.pages.end().max(self.invalid.end()).max(self.paged.clean.end()) * PAGE;
+        len.max(filled.min(self.len).saturating_sub(1) / SLICE * SLICE)
     }
 }
 
@@ -232,6 +243,8 @@ impl Section {
                 has_gates: false,
                 replacing: 0,
                 sealing: false,
+                looked: None,
+                ending: false,
                 unclear_at: None,
                 lent_by: None,
                 holders: 0,
@@ -333,8 +346,8 @@ impl Section {
         (self.base..self.base + self.reserve).contains(&address)
     }
 
-    /// Makes the section shorter or longer within its reserve.
-    pub fn resize(&self, by: &Domain, len: u64) -> Result<(), Error> {
+    /// Makes the section shorter or longer within its reserve; shorter by parts, between which others have their turns.
+    pub fn resize(&self, by: &Domain, len: u64) -> Result<Progress, Error> {
         let mut state = self.lock_for_length(by, len)?;
         let len = pages_up(len).ok_or(Error::TooBig)?;
         let most = if self.is_text() { self.reserve - PAGE } else { self.reserve };
@@ -352,19 +365,22 @@ impl Section {
             if self.is_dead() {
                 return Err(Error::NotFound);
             }
-            if state.sealing || state.len != before {
+            if state.sealing || state.len != before || state.ending && len > before {
                 // It is being looked through for what it holds. Or somebody else changes the length, too; without this the two could keep each other here for ever.
                 return Err(Error::Busy);
             }
             // Only the last part may end in the middle of what a clone has in common (`copies`).
-            before = len.max(state.len.saturating_sub(1) / SLICE * SLICE);
+            before = state.cut_to(len);
             let stale = self.set_len_some(&mut state, &mut before);
             drop(state);
             stale.flush();
             if before == len {
-                return Ok(());
+                return Ok(Progress::Done);
             }
             sched::breathe();
+            if sched::is_due() {
+                return Ok(Progress::More);
+            }
             // The right may have been taken away meanwhile.
             state = self.lock_for(by, Rights::CHANGE_ACL)?;
         }
@@ -391,76 +407,5 @@ impl Section {
         state.acl.changed();
         state.show(self);
         stale
-    }
-
-    /// A copy-on-write clone with one entry in its ACL. `as_data`: the clone of a text is data again. A text's clone counts
-    /// as its original in ACLs if its maker may change that one; who may only read it can run a copy, but not in its name.
-    pub fn clone_section(&self, by: &Domain, as_data: bool, at: u64, room: u64, entry: AclEntry) -> Result<Arc<Section>, Error> {
-        let owner = by.text.owner();
-        let (kind, resident, shared) = {
-            let mut state = self.lock_for(by, Rights::READ)?;
-            let kind = match self.kind() {
-                kind::TEXT if as_data => kind::DATA,
-                // No thread calls on it: what a stack may have beyond its owner's quota is nothing for a copy.
-                kind::STACK => kind::DATA,
-                kind @ (kind::TEXT | kind::DATA) => kind,
-                _ => return Err(Error::NotSupported),
-            };
-            if self.live || state.paged.pager.is_some() {
-                // What is absent only its pager has.
-                return Err(Error::NotSupported);
-            }
-            if state.cloning || state.sealing {
-                return Err(Error::Busy);
-            }
-            state.cloning = true;
-            // Nobody stores to a text, and the first task keeps its own as long as the machine runs. (Others of the system's may be paid for by a person, or drop theirs.)
-            let is_firsts = kind == kind::TEXT && state.owner.is_first();
-            let (resident, len) = (state.pages.resident(), state.len);
-            view::change_all(self, state, len, Change::WriteProtect);
-            // From here no processor can store to the pages without a fault, and faults wait for us.
-            (kind, resident, if is_firsts { resident } else { 0 })
-        };
-        let uncharge = || {
-            owner.counts_shared(shared, 0);
-            owner.release(Resource::Frames, resident);
-        };
-        let made = owner.charge_shared(resident, shared, None).and_then(|()| {
-            // Without length: others know its address already, and must not make pages in it that the clone's would replace.
-            Section::create(New { len: 0, reserve: self.reserve, kind, at, room, owner: owner.clone(), entry, ports: None, live: false })
-                .inspect_err(|_| uncharge())
-        });
-        let mut state = self.state.lock();
-        state.cloning = false;
-        let clone = made?;
-        // The right may have been taken away while the lock was open.
-        let still = state.acl.check(self.base, &by.subject, Rights::READ);
-        if still.is_ok() {
-            let mut new = clone.state.lock();
-            let is_touched = new.deleted || new.len > 0 || new.sealing || new.cloning || new.paged.pager.is_some();
-            if !is_touched && clone.kind() == kind && Arc::ptr_eq(&new.owner, &owner) {
-                // As long as this one is now: it may have become shorter.
-                new.len = state.len;
-                new.acl.changed();
-                clone.secret.store(self.is_secret(), Ordering::Release);
-                new.pages = state.pages.clone_shared();
-                (new.charged, new.shared) = (resident, shared);
-                new.count_lists();
-                new.name = state.name;
-                clone.clear.store(kind == kind::TEXT && self.is_clear(), Ordering::Release);
-                if kind == kind::TEXT && !state.deleted && state.acl.rights(&by.subject).contains(Rights::CHANGE_ACL) {
-                    // Lists name clones by that address: nobody else comes to lie there while one of them is.
-                    clone.kept_original.call_once(|| Kept::at(self.original()));
-                    clone.original.store(self.original(), Ordering::Release);
-                }
-                new.show(&clone);
-                return Ok(clone.clone());
-            }
-        }
-        drop(state);
-        uncharge();
-        clone.delete();
-        // Or else somebody has spoilt the clone meanwhile.
-        Err(still.err().unwrap_or(Error::Busy))
     }
 }

@@ -78,6 +78,8 @@ pub struct Task {
     started: AtomicBool,
     dead: AtomicBool,
     exit: Mutex<Option<Exit>>,
+    /// On its way out: below this address as little is left as can be before its last thread has gone.
+    lessened: AtomicU64,
     /// Somebody does what is to be done at the end; nobody else may say that it is done.
     finishing: AtomicBool,
     finished: AtomicBool,
@@ -131,6 +133,7 @@ impl Task {
             started: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             exit: Mutex::default(),
+            lessened: AtomicU64::new(0),
             finishing: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             told: AtomicBool::new(false),
@@ -273,9 +276,35 @@ impl Task {
         self.end(Exit { kind, code, ..Exit::default() });
     }
 
+    /// Ends it with its only thread, which ends by itself. Whether it is the only one.
+    pub fn ends_with(self: &Arc<Task>, code: u64) -> bool {
+        let is_last = self.threads.lock().len() == 1;
+        if is_last {
+            self.exit_with(exit::EXITED, code);
+        }
+        is_last
+    }
+
+    /// Some of what a task that ends has goes before its last thread does, which asks for this. Whether there may be more.
+    pub fn lessen(&self) -> bool {
+        if !self.is_dead() || self.is_first() || self.threads.lock().len() > 1 {
+            return false;
+        }
+        let next = self.sections_from(self.lessened.load(Ordering::Relaxed)).next();
+        if let Some(section) = &next
+            && section.lessen()
+        {
+            self.lessened.store(section.base + 1, Ordering::Relaxed);
+        }
+        next.is_some()
+    }
+
     /// Found one by one, so that others are let in between, however many there are.
     fn own_sections(&self) -> impl Iterator<Item = Arc<Section>> {
-        let mut from = 0;
+        self.sections_from(0)
+    }
+
+    fn sections_from(&self, mut from: u64) -> impl Iterator<Item = Arc<Section>> {
         core::iter::from_fn(move || {
             loop {
                 let base = self.sections.lock().range(from..).next().copied()?;

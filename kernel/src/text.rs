@@ -9,7 +9,7 @@ use crate::machine::machine;
 use crate::pass;
 use crate::post;
 use crate::processor::{self, Processor, Scope};
-use crate::sched;
+use crate::sched::{self, Progress};
 use crate::section::Section;
 use crate::task::ENDS;
 use crate::thread::{Inner, Thread};
@@ -31,6 +31,14 @@ use scan::{Rules, Summary};
 const SCAN_SLICE: u64 = 64;
 /// Records that are cleared in the time in which a thread is looked at.
 const RECORDS_A_STEP: usize = 16;
+
+/// How far a section was looked through that becomes a text.
+#[derive(Clone, Copy, Default)]
+pub struct Looked {
+    page: u64,
+    /// What the page before it is like.
+    before: Option<Summary>,
+}
 
 /// A thread, and the record by which it calls a text: in the order of what it calls from. By number: who is remembered here keeps no memory when it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,42 +154,30 @@ impl Section {
     }
 
     /// Makes a data section a text section: nobody can write it from now on. What it holds is looked through for
-    /// instructions that could write the key register when nobody can write it any more (pitfalls, H6).
-    pub fn seal(&self, by: &Domain) -> Result<(), Error> {
-        // Before the lock: of two sections at once only a source and its clone are locked, in this order, and a text may be a source.
-        let author = by.text.owner().user;
-        {
-            let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
-            if self.kind() != kind::DATA {
-                return Err(Error::BadArgument);
+    /// instructions that could write the key register when nobody can write it any more (pitfalls, H6): by parts, between which others have their
+    /// turns. A thread that does not come back leaves it to whoever seals it, or deletes it.
+    pub fn seal(&self, thread: &Thread, by: &Domain) -> Result<Progress, Error> {
+        let mut looked = match self.begin_sealing(thread, by)? {
+            Some(looked) => looked,
+            None => {
+                // Nothing is written there any more, by the kernel neither.
+                while !self.cut_structures(&mut self.state.lock(), 0) {
+                    sched::breathe();
+                }
+                // Faults wait for us.
+                view::leave_all(self);
+                Looked::default()
             }
-            // As for what is given: nobody makes a stranger the author of his code.
-            let maker = state.owner.user;
-            if author != USER_SYSTEM && author != maker {
-                return Err(by.subject.refused(Object::Task(state.owner.number)));
-            }
-            if self.live || state.paged.pager.is_some() || state.lent_by.is_some() {
-                // Texts are there, have been looked through, and nobody writes there. And they go by themselves, not with a binding.
-                return Err(Error::NotSupported);
-            }
-            if state.sealing || state.cloning {
-                return Err(Error::Busy);
-            }
-            if state.len > self.reserve - PAGE {
-                return Err(Error::TooBig);
-            }
-            state.sealing = true;
-            state.give_up_making();
-        }
-        // Nothing is written there any more, by the kernel neither.
-        while !self.cut_structures(&mut self.state.lock(), 0) {
+        };
+        while !self.looks(&mut looked) {
             sched::breathe();
+            if sched::is_due() {
+                self.state.lock().looked = Some((thread.number, looked));
+                return Ok(Progress::More);
+            }
         }
-        // Faults wait for us.
-        view::leave_all(self);
-        self.look_through();
         let mut state = self.state.lock();
-        state.sealing = false;
+        (state.sealing, state.looked) = (false, None);
         if state.deleted {
             return Err(Error::NotFound);
         }
@@ -194,44 +190,83 @@ impl Section {
         self.kind.store(kind::TEXT, Ordering::Release);
         state.acl.changed();
         state.show(self);
-        Ok(())
+        Ok(Progress::Done)
+    }
+
+    /// From here on nobody writes it. How far it was looked through, if this thread has begun before, or somebody who has not come back.
+    fn begin_sealing(&self, thread: &Thread, by: &Domain) -> Result<Option<Looked>, Error> {
+        // Before the lock: of two sections at once only a source and its clone are locked, in this order, and a text may be a source.
+        let author = by.text.owner().user;
+        if let Some((_, looked)) = self.state.lock().looked.take_if(|looked| looked.0 == thread.number) {
+            return Ok(Some(looked));
+        }
+        let began = self.state.lock().looked.map(|looked| looked.0);
+        // (Without the lock: the thread may be let go of here.)
+        let left = began.filter(|by| machine().threads.find(*by).is_none_or(|other| !other.unfinished.is_about(self)));
+        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        if self.kind() != kind::DATA {
+            return Err(Error::BadArgument);
+        }
+        // As for what is given: nobody makes a stranger the author of his code.
+        let maker = state.owner.user;
+        if author != USER_SYSTEM && author != maker {
+            return Err(by.subject.refused(Object::Task(state.owner.number)));
+        }
+        if self.live || state.paged.pager.is_some() || state.lent_by.is_some() {
+            // Texts are there, have been looked through, and nobody writes there. And they go by themselves, not with a binding.
+            return Err(Error::NotSupported);
+        }
+        if let Some((_, looked)) = state.looked.take_if(|looked| Some(looked.0) == left) {
+            return Ok(Some(looked));
+        }
+        if state.sealing || state.cloning {
+            return Err(Error::Busy);
+        }
+        if state.len > self.reserve - PAGE {
+            return Err(Error::TooBig);
+        }
+        state.sealing = true;
+        state.give_up_making();
+        Ok(None)
     }
 
     /// Finds out whether the text is clear. Nobody can write it meanwhile.
     pub fn look_through(&self) {
-        // XCR0 has x87, SSE and AVX (arch::cpu): XRSTOR cannot load the key register.
-        let Ok(rules) = Rules::for_xcr0(arch::cpu::VECTOR_STATE) else { return };
-        let mut bytes = [0; PAGE as usize];
-        let mut before: Option<Summary> = None;
-        let (mut page, mut steps) = (0, 0u64);
-        loop {
-            {
-                let mut state = self.state.lock();
-                if page * PAGE >= state.len {
-                    break;
-                }
-                // What is absent is zeroes, however long it is.
-                let next = state.pages.resident_from(page).unwrap_or(u64::MAX);
-                let summary = match state.pages.get(page) {
-                    Some(frame) => {
-                        frame.read(0, &mut bytes);
-                        scan::scan(&bytes, rules)
-                    }
-                    None => Summary::ZEROES,
-                };
-                if !summary.is_clear() || before.is_some_and(|before| scan::borders(before, summary)) {
-                    state.unclear_at = Some(self.base + page * PAGE);
-                    return;
-                }
-                before = Some(summary);
-                page = next.max(page + 1).min(state.len.div_ceil(PAGE));
-            }
-            steps += 1;
-            if steps.is_multiple_of(SCAN_SLICE) {
-                sched::breathe();
-            }
+        let mut looked = Looked::default();
+        while !self.looks(&mut looked) {
+            sched::breathe();
         }
-        self.clear.store(true, Ordering::Release);
+    }
+
+    /// Looks through a part of it. Whether that was the last one.
+    fn looks(&self, looked: &mut Looked) -> bool {
+        // XCR0 has x87, SSE and AVX (arch::cpu): XRSTOR cannot load the key register.
+        let Ok(rules) = Rules::for_xcr0(arch::cpu::VECTOR_STATE) else { return true };
+        let mut bytes = [0; PAGE as usize];
+        for _ in 0..SCAN_SLICE {
+            let mut state = self.state.lock();
+            let page = looked.page;
+            if page * PAGE >= state.len {
+                self.clear.store(true, Ordering::Release);
+                return true;
+            }
+            // What is absent is zeroes, however long it is.
+            let next = state.pages.resident_from(page).unwrap_or(u64::MAX);
+            let summary = match state.pages.get(page) {
+                Some(frame) => {
+                    frame.read(0, &mut bytes);
+                    scan::scan(&bytes, rules)
+                }
+                None => Summary::ZEROES,
+            };
+            if !summary.is_clear() || looked.before.is_some_and(|before| scan::borders(before, summary)) {
+                state.unclear_at = Some(self.base + page * PAGE);
+                return true;
+            }
+            looked.before = Some(summary);
+            looked.page = next.max(page + 1).min(state.len.div_ceil(PAGE));
+        }
+        false
     }
 
     /// Ends a text: nobody can enter it, threads in it fall out with an error. The section still exists for its owner.

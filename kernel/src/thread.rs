@@ -19,7 +19,7 @@ use crate::pager::{Areas, Asked, OwnPatience, Standing};
 use crate::place::Group;
 use crate::post;
 use crate::processor::here;
-use crate::sched;
+use crate::sched::{self, Unfinished};
 use crate::seat::NO_SEAT;
 use crate::section::Section;
 use crate::section::valid::Last;
@@ -90,8 +90,8 @@ pub struct Inner {
     /// For pagers that serve it.
     pub areas: Areas,
     pub patience: OwnPatience,
-    /// The section whose pages it has last made invalid or valid.
-    pub last: Option<Last>,
+    /// The last two sections whose pages it has made invalid or valid.
+    pub last: [Option<Last>; 2],
     /// Of the plain call that last asked about pointers.
     pub passed: Option<Passed>,
     /// Its calls with which addresses were passed in sections that could not count them (section/passers.rs), by depth: the record, and how many there were before.
@@ -169,6 +169,7 @@ pub struct Thread {
     /// The priority that was asked for and that no scheduler has heard of yet.
     pub wish: Wish,
     pub served: Standing,
+    pub unfinished: Unfinished,
     /// Programs of signals that are to start.
     pub due: Due,
     /// What the short way from thread to thread keeps of it.
@@ -255,7 +256,7 @@ impl Thread {
                 bereft: Bereft::default(),
                 areas: Areas::new(),
                 patience: OwnPatience::new(),
-                last: None,
+                last: [const { None }; 2],
                 passed: None,
                 uncounted: BTreeMap::new(),
                 asked: None,
@@ -286,6 +287,7 @@ impl Thread {
             seat: AtomicUsize::new(NO_SEAT),
             wish: Wish::new(),
             served: Standing::default(),
+            unfinished: Unfinished::default(),
             due: Due::default(),
             card: OwnCard::new(number, task.number),
             seen: seen::Seen::default(),
@@ -461,10 +463,6 @@ impl Thread {
     pub fn has_had(&self, turn: u64) {
         let at = machine().processors.get(self.processor.load(Ordering::SeqCst));
         drop(at.and_then(|p| p.queue.withdraw(|(other, of)| *of == turn && other.number == self.number)));
-    }
-
-    pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::SeqCst)
     }
 
     /// The exit code of a thread that has ended.

@@ -45,6 +45,7 @@ mod stand;
 mod system;
 mod talks;
 mod thousands;
+mod turns;
 mod vectors;
 mod views;
 mod worst;
@@ -58,7 +59,7 @@ musubi::program!(run);
 
 /// A benchmark: its name, and what runs its cases. A new one is a line here, and one in `host/measure/src/benches.rs`.
 type Bench = (&'static str, fn(&Report) -> Result<(), String>);
-const BENCHES: [Bench; 19] = [
+const BENCHES: [Bench; 20] = [
     ("apps", apps::run),
     ("calls", calls::run),
     ("entry", entry::run),
@@ -78,6 +79,7 @@ const BENCHES: [Bench; 19] = [
     ("sizes", sizes::run),
     ("spawn", spawn::run),
     ("sched", sched::run),
+    ("turns", turns::run),
 ];
 
 fn run(start: &Start) -> i32 {
@@ -86,6 +88,7 @@ fn run(start: &Start) -> i32 {
         ["stamp"] => return spawn::stamp(),
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
+        ["hoard", seen, len] => return turns::hoard([seen, len]),
         ["fat", post] => return handlers::fat(post),
         ["bound"] => return apart::bound(),
         [entry::IN_CLASS, class, flags @ ..] => return entry::in_class(class, flags),

@@ -53,19 +53,30 @@ pub fn run(report: &Report) -> Result<(), String> {
     seen.free(true).map_err(|e| format!("freeing: {e}"))
 }
 
-/// A thread keeps the section whose pages it has last made invalid: what it takes where there are two in turn.
+/// A thread keeps the last two sections whose pages it has made invalid or valid: what it takes where there are two in turn.
 fn in_turn(report: &Report, base: u64) -> Result<(), String> {
     let other = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
     touch(other.base(), PAGE);
     let both = [base, other.base()];
     let done = |outcome: Result<(), _>| outcome.expect("a page of an own section");
     let valid = || both.into_iter().for_each(|base| done(validate(base, PAGE)));
+    let invalid = || both.into_iter().for_each(|base| done(invalidate(base, PAGE)));
+    let case = |case| Case { case, way: "light-two-in-turn", bytes: PAGE as usize };
     let mut turn = 0;
-    let rounds = Plan::new(ROUNDS).first(&valid).measure(|| {
+    let mut next = || {
         turn = 1 - turn;
-        done(invalidate(both[turn], PAGE));
-    });
-    report.case(Case { case: "page_invalidate", way: "light-two-in-turn", bytes: PAGE as usize }, &rounds, &[]);
+        both[turn]
+    };
+    report.case(
+        case("page_invalidate"),
+        &Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(next(), PAGE))),
+        &[],
+    );
+    report.case(
+        case("page_validate"),
+        &Plan::new(ROUNDS).first(&invalid).measure(|| done(validate(next(), PAGE))),
+        &[],
+    );
     valid();
     other.delete().map_err(|e| format!("deleting: {e}"))
 }

@@ -194,6 +194,11 @@ impl Report {
         }
     }
 
+    /// What was done once.
+    pub fn once(&self, case: Case, ticks: u64) {
+        self.figure(case, self.unit, Summary::of(ticks, 1));
+    }
+
     /// Something that was counted over all rounds.
     pub fn count(&self, case: Case, unit: &str, value: u64) {
         self.figure(case, unit, Summary::of(value, 1));

@@ -109,6 +109,11 @@ impl<P: Page> PageMap<P> {
         Some(page.max(at as u64 * CHUNK))
     }
 
+    /// No page from this one on is resident.
+    pub fn end(&self) -> u64 {
+        self.chunks.end() as u64 * CHUNK
+    }
+
     /// Whether the page is resident and nobody else can see it: it may be mapped writable.
     #[inline]
     pub fn writable(&self, page: u64) -> bool {
@@ -302,9 +307,24 @@ impl<P: Page> PageMap<P> {
     /// A copy-on-write clone: both maps go on sharing every page until one of them writes. Mappings of this map's pages
     /// that are writable must be made read-only before anybody uses the clone.
     pub fn clone_shared(&mut self) -> PageMap<P> {
-        // (One that is shared already says so.)
-        self.chunks.iter_mut().filter_map(Arc::get_mut).for_each(Chunk::is_shared_now);
-        PageMap { chunks: self.chunks.clone(), len_pages: self.len_pages, bytes: self.bytes }
+        let mut clone = PageMap::new(self.len_pages);
+        self.share_some(&mut clone, 0, usize::MAX);
+        clone
+    }
+
+    /// A part of that: `most` times 512 pages, from `from` on, which is the first of as many, come into the clone. From where on it goes on; `None`: all is
+    /// there.
+    pub fn share_some(&mut self, clone: &mut PageMap<P>, from: u64, most: usize) -> Option<u64> {
+        let mut chunks = self.chunks.from_mut((from / CHUNK) as usize);
+        for (at, chunk) in chunks.by_ref().take(most) {
+            // (One that is shared already says so.)
+            if let Some(chunk) = Arc::get_mut(chunk) {
+                chunk.is_shared_now();
+            }
+            clone.bytes += chunk.bytes();
+            clone.chunks.get_or_insert_with(at, || chunk.clone());
+        }
+        chunks.next().map(|(at, _)| at as u64 * CHUNK)
     }
 
     /// How many pages are resident.

@@ -139,6 +139,12 @@ impl Marks {
         before - self.made
     }
 
+    /// No page from this one on is in the set, and it has no memory for any.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        WORD.max(self.chunks.end() as u64 * CHUNK)
+    }
+
     fn chunk(&self, chunk: u64) -> Option<&[u64; WORDS]> {
         self.chunks.get(chunk as usize).map(|words| &**words)
     }

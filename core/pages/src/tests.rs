@@ -303,7 +303,14 @@ fn run(family: &mut Vec<Section>, memory: &Memory, step: Step) -> Result<(), Tes
         }
         Step::Write(..) | Step::Refuse(..) | Step::Ensure(..) | Step::Supply(..) => {}
         Step::Clone(_) if family.len() < 8 => {
-            let clone = Section { map: family[which].map.clone_shared(), model: family[which].model.clone() };
+            // By parts of one chunk.
+            let Section { map, model } = &mut family[which];
+            let (mut clone, mut from) = (PageMap::new(map.len_pages()), Some(0));
+            while let Some(at) = from {
+                from = map.share_some(&mut clone, at, 1);
+            }
+            prop_assert_eq!((clone.bytes_of_lists() <= map.bytes_of_lists(), clone.resident()), (true, map.resident()));
+            let clone = Section { map: clone, model: model.clone() };
             family.push(clone);
         }
         Step::Clone(_) => {}
@@ -316,6 +323,10 @@ fn run(family: &mut Vec<Section>, memory: &Memory, step: Step) -> Result<(), Tes
             prop_assert_eq!(cut, expected);
             section.model.resize(len as usize, None);
             prop_assert_eq!(section.map.len_pages(), len);
+            // Cut at the end of a chunk, it ends there.
+            let end = section.map.end();
+            prop_assert!(end <= len.next_multiple_of(CHUNK).max(64 * CHUNK));
+            prop_assert!((end..len).all(|page| section.map.get(page).is_none()));
         }
         Step::TakeAll(_) => {
             let section = &mut family[which];

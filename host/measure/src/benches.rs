@@ -27,7 +27,7 @@ pub struct Bench {
     pub limits: &'static [&'static str],
 }
 
-pub const BENCHES: [Bench; 19] = [
+pub const BENCHES: [Bench; 20] = [
     Bench {
         name: PROGRAMS,
         about: "an unmodified program or several, from the start until the last end is known; and what several do in the time of one",
@@ -220,6 +220,16 @@ pub const BENCHES: [Bench; 19] = [
         untold: false,
         mem: "512M",
         limits: &[],
+    },
+    Bench {
+        name: "turns",
+        about: "what takes long, once: a section of 1 GiB and a program that has one; and how long somebody who is ready waits for his turn meanwhile",
+        timeout: Duration::from_secs(300),
+        cpus: 1,
+        also_cpus: &[],
+        untold: false,
+        mem: "4G",
+        limits: &["limit", "frames=800000"],
     },
 ];
 

@@ -66,7 +66,7 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
     let (section, number) = named(post)?;
     match force {
         0 => {}
-        1 => return section.delete_for(d).map(|()| 0),
+        1 => return section.delete_if(d, || Ok(())).map(|()| 0),
         _ => return Err(Error::BadArgument),
     }
     // First the name, then the number: who gets that finds the name free.

@@ -3,7 +3,7 @@
 use super::{SLICE, Section, State, passers};
 use crate::domain::Domain;
 use crate::machine::machine;
-use crate::sched;
+use crate::sched::{self, Progress};
 use crate::task::Task;
 use crate::view::{self, Stale};
 use crate::{post, text};
@@ -21,9 +21,42 @@ use spin::MutexGuard;
 const STRUCTURES_AT_ONCE: usize = 64;
 
 impl Section {
-    /// Deletes the section for a domain that may: no access is possible any more when this returns.
-    pub fn delete_for(&self, by: &Domain) -> Result<(), Error> {
-        self.delete_if(by, || Ok(()))
+    /// Deletes the section for a domain that may: no access is possible any more when this is done. A long one becomes shorter first, by parts, between
+    /// which others have their turns.
+    pub fn delete_for(&self, by: &Domain) -> Result<Progress, Error> {
+        if self.is_cut_first(&mut *self.lock_for(by, Rights::CHANGE_ACL)?) {
+            // What is against that is not against its end.
+            if let Ok(Progress::More) = self.resize(by, SLICE) {
+                return Ok(Progress::More);
+            }
+        }
+        self.delete_if(by, || Ok(())).map(|()| Progress::Done)
+    }
+
+    /// Whether it is so long that it goes by parts. (A text does not: who is in it is to hear that it has ended, and nothing else.)
+    fn is_cut_first(&self, state: &mut State) -> bool {
+        let is_long = state.len > SLICE && matches!(self.kind(), kind::DATA | kind::STACK);
+        state.ending |= is_long;
+        is_long
+    }
+
+    /// Of a task that ends, on the kernel's own behalf: a part of it goes, or all that is left. Whether that was all that can go before the last thread
+    /// has.
+    pub fn lessen(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.deleted || state.sealing || !self.is_cut_first(&mut state) {
+            drop(state);
+            if self.kind() == kind::DATA {
+                self.delete();
+            }
+            return true;
+        }
+        let mut state = self.leave_many(state);
+        let mut len = state.cut_to(SLICE);
+        let stale = self.set_len_some(&mut state, &mut len);
+        drop(state);
+        stale.flush();
+        false
     }
 
     /// The same if nothing is against it, which is asked in one step with it: nobody else is deleting it then, nor will be.
@@ -85,7 +118,7 @@ impl Section {
         self.leave_for_good();
         let mut state = self.state.lock();
         while state.len > 0 {
-            let mut len = (state.len - 1) / SLICE * SLICE;
+            let mut len = state.cut_to(0);
             let stale = self.set_len_some(&mut state, &mut len);
             drop(state);
             stale.flush();
@@ -138,16 +171,26 @@ impl Section {
     /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
     /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go.
     pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<MutexGuard<'_, State>, Error> {
-        let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        let state = self.lock_for(by, Rights::CHANGE_ACL)?;
         if len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
             return Ok(state);
+        }
+        drop(self.leave_many(state));
+        // The right may have been taken away meanwhile.
+        self.lock_for(by, Rights::CHANGE_ACL)
+    }
+
+    /// Where many views map it they leave it, with the lock let go meanwhile.
+    fn leave_many<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.mapped.len() as u64 <= view::AT_ONCE {
+            return state;
         }
         state.replacing += 1;
         drop(state);
         view::leave_all(self);
-        self.state.lock().replacing -= 1;
-        // The right may have been taken away meanwhile.
-        self.lock_for(by, Rights::CHANGE_ACL)
+        let mut state = self.state.lock();
+        state.replacing -= 1;
+        state
     }
 
     /// Sets the length; where there are many structures beyond it some of them end, and it stays as it is, which `len` says then.

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use quota::Resource;
 
-/// The section that a thread has last done this in, and in which domain it was found that it may (one of data or a text: it stays one of the two).
+/// A section that a thread has done this in, of the last two, and in which domain it was found that it may (one of data or a text: it stays one of the two).
 pub struct Last {
     section: Weak<Section>,
     base: u64,
@@ -21,6 +21,13 @@ pub struct Last {
     domain: u32,
     /// Of the section's list.
     changes: u64,
+}
+
+impl Last {
+    #[inline(always)]
+    fn has(&self, address: u64) -> bool {
+        address.wrapping_sub(self.base) < self.reserve
+    }
 }
 
 /// What has come of doing it as if it were what the thread has done before.
@@ -32,13 +39,17 @@ pub enum Again {
     No,
 }
 
-/// The short way: a thread that does this again in the section in which it has last done it, which only its own view has mapped. Nothing
+/// The short way: a thread that does this again in one of the two sections in which it has last done it, which only its own view has mapped. Nothing
 /// is waited for here but the view's tables, since the thread's lock is held: who has the section's may want that of a thread.
 #[inline(always)]
 pub fn again<const VALID: bool>(me: &Processor, inner: &Inner, address: u64, len: u64) -> Again {
-    let Some(last) = &inner.last else { return Again::No };
+    let last = match &inner.last {
+        [Some(last), _] if last.has(address) => last,
+        [_, Some(last)] if last.has(address) => last,
+        _ => return Again::No,
+    };
     let (domain, offset) = (&*inner.domain, address.wrapping_sub(last.base));
-    if !(offset | len).is_multiple_of(PAGE) || offset >= last.reserve || len.wrapping_sub(1) >= SLICE || last.domain != domain.number {
+    if !(offset | len).is_multiple_of(PAGE) || len.wrapping_sub(1) >= SLICE || last.domain != domain.number {
         return Again::No;
     }
     let Some(section) = last.section.upgrade() else { return Again::No };
@@ -107,6 +118,13 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
         here().away_from_user(|| stale.flush());
     }
     let last = changes.map(|changes| Last { section: Arc::downgrade(&section), base: section.base, reserve: section.reserve, domain: by.number, changes });
-    let _old = core::mem::replace(&mut thread.inner.lock().last, last);
+    let _old = {
+        let [first, second] = &mut thread.inner.lock().last;
+        match first {
+            // The other one's stays.
+            Some(same) if same.base == section.base => core::mem::replace(first, last),
+            _ => core::mem::replace(second, core::mem::replace(first, last)),
+        }
+    };
     Ok(len)
 }

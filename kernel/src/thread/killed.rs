@@ -36,6 +36,10 @@ enum Place {
 }
 
 impl Thread {
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::SeqCst)
+    }
+
     pub fn kill_deadline(&self) -> u64 {
         self.kill_deadline.load(Ordering::SeqCst)
     }

@@ -38,6 +38,7 @@ mod mbcf;
 mod memory;
 mod pagers;
 mod pages;
+mod parts;
 mod passing;
 mod peer;
 mod place;
@@ -95,6 +96,7 @@ const GROUPS: &[Group] = &[
     Group { name: "validity", checks: validity::CHECKS },
     Group { name: "pages", checks: pages::CHECKS },
     Group { name: "large", checks: large::CHECKS },
+    Group { name: "parts", checks: parts::CHECKS },
     Group { name: "huge", checks: large::HUGE },
     Group { name: "pagers", checks: pagers::CHECKS },
     Group { name: "giving", checks: giving::CHECKS },

@@ -144,6 +144,8 @@ pub fn memory(runs: &Runs) -> Result<()> {
         let taken = |way, bytes| instructions(runs.of("memory")?, case, way, bytes);
         let page = taken("light", 4096)?;
         ensure!(page <= bar, "{case} of a page takes {page} instructions, not {bar}");
+        let in_turn = taken("light-two-in-turn", 4096)?;
+        ensure!(in_turn <= bar, "{case} of a page in two sections in turn takes {in_turn} instructions, not {bar}");
         let some = taken("light", 65536)?;
         ensure!(some <= 900, "{case} of 16 pages takes {some} instructions");
         let each = |bytes| taken("light", bytes).map(|all| all / (bytes / 4096));
@@ -349,6 +351,27 @@ pub fn sizes(runs: &Runs) -> Result<()> {
         }
         let fits = way != ITC[1] || !how.is_empty() || are_within(&all.concat(), 2);
         ensure!(fits, "the patterns by {way}: {all:?}");
+    }
+    Ok(())
+}
+
+/// So long is a turn of who is ready, and so much longer he may wait for his: in nanoseconds, which are instructions.
+const QUANTUM: u64 = 10_000_000;
+const LATER: u64 = 1_000_000;
+
+/// Architecture 14: what takes long leaves others their turns.
+pub fn turns(runs: &Runs) -> Result<()> {
+    const LONG: [&str; 9] =
+        ["free", "alloc", "clone", "delete-clone", "acl_set", "resize", "delete", "seal", "task-end"];
+    let turns = runs.of("turns")?;
+    for case in LONG {
+        let bytes = if case == "seal" { 64 << 20 } else { 1 << 30 };
+        let (whole, waited) =
+            (instructions(turns, case, "call", bytes)?, instructions(turns, case, "who-waits", bytes)?);
+        ensure!(
+            waited <= QUANTUM + LATER,
+            "{case} takes {whole} instructions, and who is ready waits {waited} for his turn"
+        );
     }
     Ok(())
 }

@@ -53,6 +53,20 @@ pub fn cases() -> Vec<Case> {
         .spread()
         .placed_thoroughly(),
         checks(
+            "parts",
+            "limit frames=100000 check parts",
+            &[
+                "a_section_is_deleted_by_parts",
+                "a_section_is_cut_by_parts",
+                "a_text_is_looked_through_by_parts",
+                "much_memory_of_a_program_that_ends",
+            ],
+        )
+        .mem("1G")
+        .timeout(240)
+        .spread()
+        .placed_thoroughly(),
+        checks(
             "large",
             "check large",
             &[

@@ -22,7 +22,7 @@ pub use runs::Runs;
 pub fn cases() -> Vec<Case> {
     vec![
         sh("no_such_benchmark", "bench calls nosuch").status(2).err(
-            "bench: nosuch: no such benchmark; there are apps, calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, messages, pager, placement, pool, service, sizes, spawn, sched\n",
+            "bench: nosuch: no such benchmark; there are apps, calls, entry, fights, files, handlers, ipc, info, jobs, keys, memory, messages, pager, placement, pool, service, sizes, spawn, sched, turns\n",
         ),
         several("figures_of_calls", &CALLS.map(|(name, _)| name), all),
         several("figures_of_keys", &KEYS.map(|(name, _)| name), all).long(),
@@ -94,11 +94,12 @@ const ITC: [Check; 6] = [
     ("lines_of_ipc_have_every_case", lines_of_ipc),
     ("sizes_keep_their_bars", bars::sizes),
 ];
-const PAGES: [Check; 6] = [
+const PAGES: [Check; 7] = [
     ("entries_keep_their_bars", bars::entries),
     ("placements_gain_what_they_may", bars::placements),
     ("pages_cost_less_the_more", bars::memory),
     ("a_pager_and_back", bars::pager),
+    ("others_have_their_turns", bars::turns),
     ("papers_stand_beside_ours", papers::stand_beside_ours),
     ("telling_costs_little", bars::telling),
 ];

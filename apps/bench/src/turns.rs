@@ -1,0 +1,146 @@
+//! What takes long goes by parts (architecture, section 14, bounded calls): how long somebody who is ready waits for his turn meanwhile, on one
+//! processor. More than a quantum it takes only by what is not divided.
+
+use crate::pool;
+use crate::report::{Case, Report};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::rights::{ANY_TEXT, principal};
+use musubi::abi::section::kind;
+use musubi::command::Command;
+use musubi::rt::post::Post;
+use musubi::rt::section::{self, alloc, free};
+use musubi::rt::{Section, probe, task, thread, time};
+use musubi::{AclEntry, Error, Rights};
+
+/// Of what is deleted, given back, cut, cloned: in small pages.
+const LONG: u64 = 1 << 30;
+/// Of what is sealed, each byte of which is looked at.
+const TEXT: u64 = 64 << 20;
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+fn said(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+pub fn run(report: &Report) -> Result<(), String> {
+    if task::processors().count() != 1 {
+        return Err(String::from(
+            "whoever is ready would have his turn on another processor: start the machine with --cpus 1",
+        ));
+    }
+    let watcher = Watcher::start().map_err(said("a thread"))?;
+    let done = each(report, &watcher);
+    watcher.stop().map_err(said("the thread's end"))?;
+    done
+}
+
+/// A thread that is always ready, and sees for how long it was not its turn.
+struct Watcher {
+    stop: Arc<AtomicBool>,
+    longest: Arc<AtomicU64>,
+    thread: thread::Thread,
+}
+
+impl Watcher {
+    fn start() -> Result<Watcher, Error> {
+        let (stop, longest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (until, seen) = (stop.clone(), longest.clone());
+        let watch = move || {
+            let mut last = time::ticks();
+            while !until.load(Ordering::Relaxed) {
+                let now = time::ticks();
+                seen.fetch_max(now - last, Ordering::Relaxed);
+                last = now;
+            }
+        };
+        Ok(Watcher { thread: thread::spawn(watch, 0)?, stop, longest })
+    }
+
+    fn stop(self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map(drop)
+    }
+
+    /// What takes long: the ticks until it is done, and how long others waited at most.
+    fn during(&self, long: impl FnOnce() -> Result<(), Error>) -> Result<[u64; 2], Error> {
+        // It has had its turn when this has the next one.
+        thread::yield_now();
+        self.longest.store(0, Ordering::Relaxed);
+        let began = time::ticks();
+        long()?;
+        let ticks = time::ticks() - began;
+        thread::yield_now();
+        Ok([ticks, self.longest.load(Ordering::Relaxed)])
+    }
+}
+
+fn each(report: &Report, watcher: &Watcher) -> Result<(), String> {
+    let tell = |case, bytes: u64, [ticks, waited]: [u64; 2]| {
+        for (way, ticks) in [("call", ticks), ("who-waits", waited)] {
+            report.once(Case { case, way, bytes: bytes as usize }, ticks);
+        }
+    };
+    let mut long = filled(LONG)?;
+    let during = |what, long: &mut dyn FnMut() -> Result<(), Error>| watcher.during(long).map_err(said(what));
+    tell("free", LONG, during("free", &mut || free(long.base(), LONG))?);
+    tell("alloc", LONG, during("alloc", &mut || alloc(long.base(), LONG))?);
+    touch(long.base(), LONG);
+    let mut clone = None;
+    tell(
+        "clone",
+        LONG,
+        during("clone", &mut || Section::clone_of(long.base(), 0, 0, 0).map(|made| clone = Some(made)))?,
+    );
+    tell("delete-clone", LONG, during("delete", &mut || clone.take().map_or(Ok(()), Section::delete))?);
+    touch(long.base(), LONG);
+    let everybody = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
+    section::grant(long.base(), &everybody).map_err(said("a list"))?;
+    let seen = Post::any().map_err(said("a post"))?;
+    seen.allow(&AclEntry { rights: Rights::CALL.bits(), ..everybody }).map_err(said("its list"))?;
+    let viewer = crate::memory::viewer(seen, long.base(), LONG)?;
+    let nobody = AclEntry { rights: Rights::empty().bits(), ..everybody };
+    tell("acl_set", LONG, during("a list", &mut || section::grant(long.base(), &nobody))?);
+    pool::end(viewer)?;
+    tell("resize", LONG, during("resize", &mut || long.resize(0))?);
+    long.delete().map_err(said("delete"))?;
+    let long = filled(LONG)?;
+    let mut long = Some(long);
+    tell("delete", LONG, during("delete", &mut || long.take().map_or(Ok(()), Section::delete))?);
+    let text = filled(TEXT)?;
+    let (base, mut text) = (text.base(), Some(text));
+    tell("seal", TEXT, during("seal", &mut || text.take().map_or(Ok(()), |text| text.seal().map(drop)))?);
+    tell("delete-text", TEXT, during("delete", &mut || section::delete(base))?);
+    let words = [seen.0, LONG].map(|word| format!("{word}"));
+    let command =
+        words.iter().fold(Command::new(b"bin/bench").arg(b"hoard"), |command, word| command.arg(word.as_bytes()));
+    let mut child = Some(command.spawn().map_err(|e| format!("bin/bench: {e}"))?);
+    seen.receive(PATIENCE_NS).map_err(said("a program with much memory"))?;
+    let end = &mut || child.take().map_or(Ok(()), |child| child.kill().and_then(|()| child.wait()).map(drop));
+    tell("task-end", LONG, during("its end", end)?);
+    seen.free(true).map_err(said("freeing"))
+}
+
+/// A program that has much memory, and is ended.
+pub fn hoard(words: [&str; 2]) -> i32 {
+    let [Ok(seen), Ok(len)] = words.map(str::parse) else { return 2 };
+    let Ok(_section) = filled(len) else { return 1 };
+    if Post(seen).send(0, [0; 6], None).is_err() {
+        return 1;
+    }
+    time::sleep_ns(u64::MAX);
+    0
+}
+
+fn filled(len: u64) -> Result<Section, String> {
+    let section = Section::create(len, len, kind::DATA, 0).map_err(said("a section"))?;
+    alloc(section.base(), len).map_err(said("its pages"))?;
+    touch(section.base(), len);
+    Ok(section)
+}
+
+fn touch(base: u64, len: u64) {
+    (base..base + len).step_by(musubi::abi::layout::PAGE as usize).for_each(probe::write);
+}

@@ -1,0 +1,181 @@
+//! What takes long goes by parts, between which others have their turns (architecture, section 14, bounded calls): whoever is in the middle of it may be
+//! killed there, and others see what is done so far.
+
+use crate::deaths::{nothing_lost, settled, settled_with};
+use crate::memory::{data, store};
+use crate::report::{Check, Outcome, doing};
+use crate::{holds, same};
+use alloc::format;
+use alloc::string::String;
+use musubi::abi::calls::stub;
+use musubi::abi::layout::PAGE;
+use musubi::abi::rights::principal;
+use musubi::abi::section::kind;
+use musubi::abi::task::exit;
+use musubi::command::Command;
+use musubi::rt::post::Post;
+use musubi::rt::section::{self, Section, alloc};
+use musubi::rt::{Trap, thread, time};
+use musubi::{AclEntry, Error, Rights};
+
+pub const CHECKS: &[Check] = &[
+    ("a_section_is_deleted_by_parts", deleted),
+    ("a_section_is_cut_by_parts", cut),
+    ("a_text_is_looked_through_by_parts", sealed),
+    ("much_memory_of_a_program_that_ends", ends),
+];
+
+/// So much that it takes several quanta.
+const LONG: u64 = 160 << 20;
+const TEXT: u64 = 48 << 20;
+const TRIES: usize = 20;
+const PATIENCE_NS: u64 = 20_000_000_000;
+
+fn filled(len: u64) -> Result<Section, String> {
+    let section = data(len).map_err(doing("create"))?;
+    alloc(section.base(), len).map_err(doing("alloc"))?;
+    Ok(section)
+}
+
+/// A thread is at this; whether it was seen to be in the middle, where it is killed.
+fn in_the_middle(work: impl FnOnce() + Send + 'static, is_in_it: impl Fn() -> bool) -> Result<bool, String> {
+    let thread = thread::spawn(work, 0).map_err(doing("thread"))?;
+    let is_over = || thread::info(thread.number()).is_none();
+    while !is_in_it() && !is_over() {
+        thread::yield_now();
+    }
+    let seen = is_in_it();
+    match thread.kill() {
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(format!("kill: {error}")),
+    }
+    thread.join().map_err(doing("join"))?;
+    Ok(seen)
+}
+
+fn len_of(base: u64) -> Option<u64> {
+    section::info(base).map(|info| info.len).ok()
+}
+
+/// Who deletes it is killed in the middle: a part of it is left, becomes no longer, and whoever may deletes it.
+fn deleted() -> Outcome {
+    let before = settled()?;
+    let mut times = 0;
+    for _ in 0..TRIES {
+        let section = filled(LONG)?;
+        let base = section.base();
+        core::mem::forget(section);
+        let is_partly = move || len_of(base).is_some_and(|len| len < LONG);
+        in_the_middle(move || _ = section::delete(base), is_partly)?;
+        let Some(len) = len_of(base) else { continue };
+        times += usize::from(len < LONG);
+        if len < LONG {
+            same!(stub::section_resize(&Trap, base, LONG), Err(Error::Busy), "what is being deleted becomes longer");
+            holds!(len.is_multiple_of(2 << 20), "{len} bytes are left");
+        }
+        section::delete(base).map_err(doing("delete what is left"))?;
+        same!(len_of(base), None, "the length of what is deleted");
+    }
+    holds!(times > 0, "nobody had a turn while a section was deleted, {TRIES} times");
+    settled_with(|after| nothing_lost(&before, after)).map(drop)
+}
+
+/// The same where it becomes shorter: what is left can be used, and become longer again.
+fn cut() -> Outcome {
+    let mut times = 0;
+    for _ in 0..TRIES {
+        let section = filled(LONG)?;
+        let base = section.base();
+        let is_partly = move || len_of(base).is_some_and(|len| len < LONG && len > PAGE);
+        times += usize::from(in_the_middle(move || _ = stub::section_resize(&Trap, base, PAGE), is_partly)?);
+        let len = len_of(base).ok_or("it has gone")?;
+        store(base + len - PAGE, 1);
+        stub::section_resize(&Trap, base, LONG).map_err(doing("resize"))?;
+        store(base + LONG - PAGE, 1);
+        same!(len_of(base), Some(LONG), "the length in the end");
+        section.delete().map_err(doing("delete"))?;
+    }
+    holds!(times > 0, "nobody had a turn while a section became shorter, {TRIES} times");
+    Ok(())
+}
+
+/// A text is looked through for what writes the key register. Nobody else seals it meanwhile, whoever does so afterwards goes on, and what there is is found.
+fn sealed() -> Outcome {
+    const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
+    let (mut times, mut refused) = (0, 0);
+    for _ in 0..TRIES {
+        let mut section = Section::create(TEXT, TEXT + PAGE, kind::DATA, 0).map_err(doing("create"))?;
+        alloc(section.base(), TEXT).map_err(doing("alloc"))?;
+        let end = TEXT as usize;
+        section.bytes_mut()[end - WRPKRU.len()..].copy_from_slice(&WRPKRU);
+        let base = section.base();
+        core::mem::forget(section);
+        // Its length stays while it is looked through.
+        let is_in_it = || stub::section_resize(&Trap, base, TEXT) == Err(Error::Busy);
+        let thread = thread::spawn(move || _ = stub::section_seal(&Trap, base), 0).map_err(doing("thread"))?;
+        let kind = || section::info(base).map(|info| info.kind).map_err(doing("info"));
+        while !is_in_it() && kind()? == kind::DATA {
+            thread::yield_now();
+        }
+        match stub::section_seal(&Trap, base) {
+            Err(Error::Busy) => refused += 1,
+            Err(Error::BadArgument) => {}
+            other => return Err(format!("a second one seals it meanwhile: {other:?}")),
+        }
+        let _ = thread.kill();
+        thread.join().map_err(doing("join"))?;
+        if kind()? == kind::DATA {
+            times += 1;
+            holds!(is_in_it(), "it can be written to again");
+            stub::section_seal(&Trap, base).map_err(doing("seal"))?;
+        }
+        let info = section::info(base).map_err(doing("info"))?;
+        same!(
+            (info.kind, info.unclear),
+            (kind::TEXT, base + TEXT - PAGE),
+            "kind, and where it could write the key register"
+        );
+        section::delete(base).map_err(doing("delete"))?;
+    }
+    holds!(times > 0 && refused > 0, "{times} killed in the middle, {refused} refused meanwhile");
+    Ok(())
+}
+
+/// Its end is told when all that it had is given back, by whatever its last thread ends.
+fn ends() -> Outcome {
+    let post = Post::any().map_err(doing("post"))?;
+    let everybody = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: 0 };
+    post.allow(&everybody).map_err(doing("its list"))?;
+    for (way, kind, code) in [(0, exit::KILLED, 0), (1, exit::EXITED, 7), (2, exit::EXITED, 8)] {
+        let before = settled()?;
+        let words = [post.0, way].map(|word| format!("{word}"));
+        let command = Command::new(b"bin/check").arg(b"as").arg(b"hoard");
+        let command = words.iter().fold(command, |command, word| command.arg(word.as_bytes()));
+        let child = command.spawn().map_err(|why| format!("a program: {why}"))?;
+        post.receive(PATIENCE_NS).map_err(doing("a program with much memory"))?;
+        if way == 0 {
+            child.kill().map_err(doing("kill"))?;
+        }
+        let ended = child.wait().map_err(doing("wait"))?;
+        same!((ended.kind, ended.code), (kind, code), "how it has ended by way {way}");
+        settled_with(|after| nothing_lost(&before, after)).map_err(|why| format!("by way {way}: {why}"))?;
+    }
+    post.free(true).map_err(doing("free"))
+}
+
+/// A program with much memory that ends: killed, by its exit, or with its last thread.
+pub fn hoard(post: u64, way: u64) -> i32 {
+    let Ok(_long) = filled(LONG) else { return 1 };
+    if Post(post).send(0, [0; 6], None).is_err() {
+        return 2;
+    }
+    match way {
+        0 => thread::park(),
+        1 => 7,
+        _ => {
+            time::sleep_ns(1_000_000);
+            let _ = stub::thread_exit(&Trap, 8);
+            3
+        }
+    }
+}
