@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
 use musubi::command::Command;
@@ -135,12 +136,13 @@ pub fn hoard(words: [&str; 2]) -> i32 {
 }
 
 fn filled(len: u64) -> Result<Section, String> {
-    let section = Section::create(len, len, kind::DATA, 0).map_err(said("a section"))?;
+    // A text has its gates behind it.
+    let section = Section::create(len, len + PAGE, kind::DATA, 0).map_err(said("a section"))?;
     alloc(section.base(), len).map_err(said("its pages"))?;
     touch(section.base(), len);
     Ok(section)
 }
 
 fn touch(base: u64, len: u64) {
-    (base..base + len).step_by(musubi::abi::layout::PAGE as usize).for_each(probe::write);
+    (base..base + len).step_by(PAGE as usize).for_each(probe::write);
 }
