@@ -271,6 +271,8 @@ pub fn leave() -> Resume {
         let runs = |thread: &Arc<Thread>| !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index);
         let running = current.as_ref().is_some_and(runs);
         if ends && running && !here.is_to_make_room() {
+            // It has not come by the last steps out, which do that.
+            set_alarm(here, None);
             continue;
         }
         let stays = match &current {

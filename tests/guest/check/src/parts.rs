@@ -146,7 +146,10 @@ fn ends() -> Outcome {
     let post = Post::any().map_err(doing("post"))?;
     let everybody = AclEntry { principal: principal::ANY, rights: Rights::CALL.bits(), id: 0, text: 0 };
     post.allow(&everybody).map_err(doing("its list"))?;
-    for (way, kind, code) in [(0, exit::KILLED, 0), (1, exit::EXITED, 7), (2, exit::EXITED, 8)] {
+    // The first one grows what has to grow.
+    for (n, (way, kind, code)) in
+        [(0, exit::KILLED, 0), (0, exit::KILLED, 0), (1, exit::EXITED, 7), (2, exit::EXITED, 8)].into_iter().enumerate()
+    {
         let before = settled()?;
         let words = [post.0, way].map(|word| format!("{word}"));
         let command = Command::new(b"bin/check").arg(b"as").arg(b"hoard");
@@ -158,7 +161,9 @@ fn ends() -> Outcome {
         }
         let ended = child.wait().map_err(doing("wait"))?;
         same!((ended.kind, ended.code), (kind, code), "how it has ended by way {way}");
-        settled_with(|after| nothing_lost(&before, after)).map_err(|why| format!("by way {way}: {why}"))?;
+        if n > 0 {
+            settled_with(|after| nothing_lost(&before, after)).map_err(|why| format!("by way {way}: {why}"))?;
+        }
     }
     post.free(true).map_err(doing("free"))
 }
