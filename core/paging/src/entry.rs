@@ -110,6 +110,17 @@ impl Entry {
         Some(if keeps { Entry(self.0 | WRITE) } else { self })
     }
 
+    /// Whether the entry, in a table at `level`, links to a table through which nothing may be stored, whatever that says of its pages. Such a link saves saying
+    /// so of each, and only links to the lowest tables are.
+    pub(crate) const fn is_held(self, level: u32) -> bool {
+        level == 2 && self.present() && !self.maps(level) && !self.writable()
+    }
+
+    /// The link that allows what its table says.
+    pub(crate) const fn released(self) -> Entry {
+        Entry(self.0 | WRITE)
+    }
+
     pub(crate) const fn read_only(self) -> Entry {
         Entry(self.0 & !WRITE)
     }

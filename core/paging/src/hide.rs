@@ -2,7 +2,7 @@
 //! mapped. And few pages taken out at once.
 
 use crate::entry::{Entry, span};
-use crate::split::{Touched, each_large};
+use crate::split::{Touched, each_large, release};
 use crate::tables::{ROOT, TableMem, Tables, index, read};
 
 impl Tables {
@@ -77,13 +77,16 @@ impl Tables {
 
     /// The table that has the entry of the 4 KiB page at `address`. What is done once is likely to be done again nearby.
     #[inline(always)]
-    pub(crate) fn lowest(&mut self, mem: &impl TableMem, address: u64) -> Option<u64> {
+    pub(crate) fn lowest(&mut self, mem: &mut impl TableMem, address: u64) -> Option<u64> {
         if self.last.0 == address / span(2) { Some(self.last.1) } else { self.find_lowest(mem, address) }
     }
 
-    fn find_lowest(&mut self, mem: &impl TableMem, address: u64) -> Option<u64> {
-        let table = below::<ROOT>(mem, self.root, address)?;
-        let table = below::<2>(mem, below::<3>(mem, table, address)?, address)?;
+    fn find_lowest(&mut self, mem: &mut impl TableMem, address: u64) -> Option<u64> {
+        let directory = below::<3>(mem, below::<ROOT>(mem, self.root, address)?, address)?;
+        if read(mem, directory, index(address, 2)).is_held(2) {
+            release(mem, directory, index(address, 2));
+        }
+        let table = below::<2>(mem, directory, address)?;
         self.last = (address / span(2), table);
         Some(table)
     }

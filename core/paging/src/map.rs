@@ -1,7 +1,7 @@
 //! Entering pages.
 
 use crate::entry::{Entry, Prot, span};
-use crate::split::split;
+use crate::split::{release, split};
 use crate::tables::{ROOT, TableMem, Tables, canonical, index, read};
 use core::fmt;
 
@@ -137,6 +137,9 @@ impl Tables {
             table = if entry.maps(above) {
                 split(mem, table, above, at, user).ok_or(MapError::NoMemory)?
             } else if entry.present() {
+                if entry.is_held(above) {
+                    release(mem, table, at);
+                }
                 entry.frame()
             } else {
                 let below = mem.alloc().ok_or(MapError::NoMemory)?;

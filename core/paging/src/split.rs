@@ -45,6 +45,21 @@ pub(crate) fn split(mem: &mut impl TableMem, table: u64, level: u32, at: usize, 
     Some(below)
 }
 
+/// From now on each page below the link that `at` in a directory is, which is held, says itself that it may not be stored to: so they can be told apart. What
+/// processors remember stays right, or says less, which they find out by a fault.
+#[cold]
+#[inline(never)]
+pub(crate) fn release(mem: &mut impl TableMem, directory: u64, at: usize) {
+    let link = read(mem, directory, at);
+    for page in 0..ENTRIES {
+        let entry = read(mem, link.frame(), page);
+        if entry.writable() {
+            mem.write(link.frame(), page, entry.read_only().0);
+        }
+    }
+    mem.write(directory, at, link.released().0);
+}
+
 /// Applies a change to what is not mapped by a lowest table, in `[at, end)` of the lower half: to the large page, shown or hidden, that is there; if only a part
 /// of it lies in the range, it is split. What has been done, and from where on something is left to be done.
 #[cold]

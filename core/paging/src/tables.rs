@@ -72,13 +72,15 @@ impl Tables {
         if !canonical(address) {
             return None;
         }
-        let mut table = self.root;
+        let (mut table, mut is_held) = (self.root, false);
         for level in (1..=ROOT).rev() {
             let entry = read(mem, table, index(address, level));
             if entry.maps(level) {
                 let within = address & (span(level) - 1) & !(span(1) - 1);
-                return Some((entry.first_frame(level) + within, entry.prot()));
+                let prot = entry.prot();
+                return Some((entry.first_frame(level) + within, Prot { write: prot.write && !is_held, ..prot }));
             }
+            is_held |= entry.is_held(level);
             if !entry.present() {
                 return None;
             }

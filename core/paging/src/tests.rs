@@ -181,6 +181,36 @@ fn mapping_takes_no_right_to_write() {
     assert_eq!(tables.translate(&memory, GIB), Some((2 * GIB, RX)));
 }
 
+/// However many pages tables have: the links to them say that nothing is stored there, until one of them changes.
+#[test]
+fn tables_are_made_read_only_as_a_whole() {
+    let mut memory = Memory { room: 5000, ..Memory::default() };
+    let mut tables = Tables::new(&mut memory).unwrap();
+    for page in 0..1024 {
+        tables.map(&mut memory, GIB + page * 4096, page << 12, RW).unwrap();
+    }
+    let before = memory.touched.get();
+    assert!(tables.write_protect(&mut memory, GIB, GIB).is_any());
+    assert!(memory.touched.get() - before < 600, "{} accesses", memory.touched.get() - before);
+    assert!(!tables.write_protect(&mut memory, GIB, GIB).is_any(), "nothing is left to be forgotten");
+    assert!(!tables.write_protect(&mut memory, GIB, 0x2000).is_any());
+    let written = |tables: &Tables, memory: &Memory| -> Vec<u64> {
+        let writes = |page: &u64| tables.translate(memory, GIB + page * 4096).is_some_and(|(_, prot)| prot.write);
+        (0..1024).filter(writes).collect()
+    };
+    assert_eq!(written(&tables, &memory), []);
+    // By each way to a page of one of the two.
+    assert!(tables.enter(&mut memory, GIB + 0x3000, 0x8000, RW));
+    assert_eq!(written(&tables, &memory), [3]);
+    assert!(tables.write_protect(&mut memory, GIB, 2 * MIB2).is_any());
+    assert_eq!(tables.map(&mut memory, GIB + 0x5000, 0x8000, RW), Ok(Mapped::Replaced));
+    assert_eq!(written(&tables, &memory), [5]);
+    assert!(tables.write_protect(&mut memory, GIB, 2 * MIB2).is_any());
+    assert!(tables.hide(&mut memory, GIB + MIB2, 0x4000).is_any());
+    assert_eq!(tables.show(&mut memory, GIB + MIB2, 0x4000), Touched { entries: 4, more: false });
+    assert_eq!(written(&tables, &memory), []);
+}
+
 /// However much is mapped there: what takes long is done in stretches, when processors have forgotten.
 #[test]
 fn many_tables_go_in_stretches() {

@@ -85,9 +85,11 @@ impl Tables {
         out
     }
 
-    /// Makes all pages that `[base, base + len)` touches read-only; a large one of which it covers a part is split. If nothing changed, no
-    /// processor can be writing there.
+    /// Makes all pages that `[base, base + len)` touches read-only; a large one of which it covers a part is split. Of a table that it covers wholly the link says
+    /// so, until something is done in there. If nothing changed, no processor can be writing there.
     pub fn write_protect(&mut self, mem: &mut impl TableMem, base: u64, len: u64) -> Touched {
+        // Of those that are held none is known.
+        self.last = NOWHERE;
         Range::new(base, len).map_or(Touched::default(), |range| write_protect(mem, self.root, ROOT, 0, range))
     }
 
@@ -203,7 +205,12 @@ fn write_protect(mem: &mut impl TableMem, table: u64, level: u32, first: u64, ra
             }
         } else if entry.is_hidden() {
             mem.write(table, at, entry.read_only().0);
-        } else if entry.present() {
+        } else if level == 2 && covered && is_lower(first) {
+            if entry.writable() {
+                mem.write(table, at, entry.read_only().0);
+                touched.add(Touched { entries: 1, more: false });
+            }
+        } else if entry.present() && !entry.is_held(level) {
             touched.add(write_protect(mem, entry.frame(), level - 1, first, range));
         }
     }

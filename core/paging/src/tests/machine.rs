@@ -72,8 +72,8 @@ fn prot(entry: u64) -> Prot {
 #[derive(Default)]
 pub struct Processor {
     pages: BTreeMap<u64, (u64, Prot)>,
-    /// (level of the entry, first address that the entry covers) -> the table that it links to
-    links: BTreeMap<(u32, u64), u64>,
+    /// (level of the entry, first address that the entry covers) -> the table that it links to, and whether anything may be stored through it
+    links: BTreeMap<(u32, u64), (u64, bool)>,
 }
 
 impl Processor {
@@ -84,8 +84,9 @@ impl Processor {
             return Some(*known);
         }
         let start = |level| address & !(span(level) - 1);
-        let known = (2..=4).find_map(|level| self.links.get(&(level, start(level))).map(|&table| (level - 1, table)));
-        let (mut level, mut table) = known.unwrap_or((4, root));
+        let known = (2..=4)
+            .find_map(|level| self.links.get(&(level, start(level))).map(|&(table, write)| (level - 1, table, write)));
+        let (mut level, mut table, mut write) = known.unwrap_or((4, root, true));
         loop {
             let entry = memory.read(table, index(address, level));
             if entry & 1 == 0 {
@@ -95,15 +96,18 @@ impl Processor {
             if level == 1 || entry >> 7 & 1 == 1 {
                 let frame = entry & 0x000f_ffff_ffff_f000;
                 assert!(frame % span(level) == 0, "reserved bits of a large page");
-                let found = (frame + (page & (span(level) - 1)), prot(entry));
+                let own = prot(entry);
+                let found = (frame + (page & (span(level) - 1)), Prot { write: own.write && write, ..own });
                 self.pages.insert(page, found);
                 return Some(found);
             }
             let upper = address >> 47 != 0;
-            assert!(entry >> 1 & 1 == 1 && entry >> 63 == 0, "links allow everything");
+            let is_lowest = level == 2 && !upper;
+            assert!((is_lowest || entry >> 1 & 1 == 1) && entry >> 63 == 0, "links allow everything, but stores");
             assert!(entry >> 2 & 1 == u64::from(!upper), "user mode is kept out of the upper half");
             table = entry & 0x000f_ffff_ffff_f000;
-            self.links.insert((level, start(level)), table);
+            write &= entry >> 1 & 1 == 1;
+            self.links.insert((level, start(level)), (table, write));
             level -= 1;
         }
     }
