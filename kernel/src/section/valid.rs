@@ -43,11 +43,15 @@ pub enum Again {
 /// is waited for here but the view's tables, since the thread's lock is held: who has the section's may want that of a thread.
 #[inline(always)]
 pub fn again<const VALID: bool>(me: &Processor, inner: &Inner, address: u64, len: u64) -> Again {
-    let last = match &inner.last {
-        [Some(last), _] if last.has(address) => last,
-        [_, Some(last)] if last.has(address) => last,
-        _ => return Again::No,
-    };
+    match &inner.last {
+        [Some(last), _] if last.has(address) => again_there::<VALID>(me, inner, last, address, len),
+        [_, Some(last)] if last.has(address) => again_there::<VALID>(me, inner, last, address, len),
+        _ => Again::No,
+    }
+}
+
+#[inline(always)]
+fn again_there<const VALID: bool>(me: &Processor, inner: &Inner, last: &Last, address: u64, len: u64) -> Again {
     let (domain, offset) = (&*inner.domain, address.wrapping_sub(last.base));
     if !(offset | len).is_multiple_of(PAGE) || len.wrapping_sub(1) >= SLICE || last.domain != domain.number {
         return Again::No;
