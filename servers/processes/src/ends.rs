@@ -32,6 +32,12 @@ fn ends() -> impl Iterator<Item = Ended> {
     })
 }
 
+/// Whether it runs, or has ended and that is not forgotten. (In this order: it may end meanwhile.)
+pub fn is_there(number: u64) -> bool {
+    let is_kept = |before| task::ended(before).is_ok_and(|end| end.task == number);
+    lives(number) || number.checked_sub(1).is_some_and(is_kept)
+}
+
 /// A post for ends, where any thread in this text may say that there is one.
 pub fn post() -> Result<Post, Error> {
     let post = Post::any()?;
@@ -68,8 +74,7 @@ impl Service {
         self.look();
         // An end that was written nowhere: this should not be, and is at least told.
         let mut table = self.table.lock();
-        let known_to_kernel = |one: u64| lives(one) || task::ended(one - 1).is_ok_and(|end| end.task == one);
-        let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !known_to_kernel(*one)).collect();
+        let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !is_there(*one)).collect();
         for one in gone {
             task::log(&format!("processes: how {one} has ended was written nowhere\n"));
             table.end(one, Exit { kind: exit::KILLED, ..Exit::default() }, lives);

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use crate::ends::{is_laid_out, lives, look_again};
+use crate::ends::{is_laid_out, is_there, lives, look_again};
 use crate::table::{By, Found, Made, Table};
 use crate::waiting::Waiting;
 use alloc::collections::BTreeSet;
@@ -215,17 +215,22 @@ impl Processes for Service {
             }
         };
         let doomed = {
+            // With the table in hand: nobody takes an end from the kernel meanwhile.
             let mut table = self.table.lock();
-            let entered = table.enter(ticket, task, request.user, base_name(&request.path));
+            let entered = table.enter(ticket, task, request.user, base_name(&request.path), is_there);
             if !self.write_down(&mut table) {
                 // The next one finds it among its parent's children.
                 return Err(Error::Dead);
             }
-            // Its sender has ended: it would be nobody's.
-            entered.unwrap_or_else(|_| {
-                table.doom(task);
-                true
-            })
+            match entered {
+                Ok(doomed) => doomed,
+                // Its sender has ended: it would be nobody's.
+                Err(_) if is_there(task) => {
+                    table.doom(task);
+                    true
+                }
+                Err(_) => false,
+            }
         };
         self.entered.notify_all();
         // On a thread of this program's: the caller may be ended at any moment, and its callee a second later.

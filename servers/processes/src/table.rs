@@ -239,12 +239,25 @@ impl Table {
         }
     }
 
-    /// It was started, and may have ended already. Value: whether it is to be ended, as its group was. `Dead`: whoever has started it has ended.
-    pub fn enter(&mut self, ticket: u64, task: u64, user: u64, name: [u8; NAME_LEN]) -> Result<bool, Error> {
+    /// It was started, and may have ended already; `is_there`: it runs, or its end is still to be heard of. Value: whether it is to be ended, as
+    /// its group was. `Dead`: whoever has started it has ended.
+    pub fn enter(
+        &mut self,
+        ticket: u64,
+        task: u64,
+        user: u64,
+        name: [u8; NAME_LEN],
+        is_there: impl Fn(u64) -> bool,
+    ) -> Result<bool, Error> {
         let at = self.starts.iter().position(|one| one.ticket == ticket && !one.left).ok_or(Error::Dead)?;
         let start = self.starts.swap_remove(at);
+        let known = match self.all.get(task) {
+            Some(known) => *known,
+            None if is_there(task) => ProcessInfo { task, user, name, ..ProcessInfo::default() },
+            // Whoever waits for any child has been told of its end and has had it forgotten, or others' ends have: it does not begin once more.
+            None => return Ok(false),
+        };
         let group = if start.group == group::NEW { task } else { start.group };
-        let known = self.all.get(task).copied().unwrap_or(ProcessInfo { task, user, name, ..ProcessInfo::default() });
         self.put(ProcessInfo { parent: start.parent, group, ..known });
         let doomed = start.doomed && known.over == 0;
         if doomed {

@@ -14,7 +14,7 @@ fn name() -> [u8; NAME_LEN] {
 
 fn start(table: &mut Table, by: By, group: u64, task: u64) -> Result<u64, Error> {
     let ticket = table.begin(by, group, MADE)?;
-    assert_eq!(table.enter(ticket, task, by.user, name()), Ok(false));
+    assert_eq!(table.enter(ticket, task, by.user, name(), all_live), Ok(false));
     Ok(task)
 }
 
@@ -99,7 +99,7 @@ fn a_group_ends_with_those_that_are_being_started_in_it() {
     assert_eq!(table.end_group(SHELL, 99), Err(Error::NotFound));
     assert_eq!(table.end_group(member, 20), Ok(Vec::from([21, 20])), "whoever asks goes last");
     assert_eq!(table.begin(member, group::NEW, MADE), Err(Error::Killed), "the dying start nobody");
-    assert_eq!(table.enter(ticket, 23, 1, name()), Ok(true));
+    assert_eq!(table.enter(ticket, 23, 1, name(), all_live), Ok(true));
     assert_eq!((table.take_doomed(), table.take_doomed()), (Vec::from([23]), Vec::new()));
     assert_eq!(table.begin(By { task: 23, user: 1 }, group::SAME, MADE), Err(Error::Killed));
     assert_eq!(table.begin(SHELL, 20, MADE).map(drop), Ok(()), "others do, while there is anybody");
@@ -116,7 +116,7 @@ fn a_start_is_ended_by_its_user_only() {
     assert!(!table.is_doomed(ticket));
     assert_eq!(table.end_group(SHELL, 20), Ok(Vec::new()));
     assert!(table.is_doomed(ticket));
-    assert_eq!(table.enter(ticket, 21, 1, name()), Ok(true));
+    assert_eq!(table.enter(ticket, 21, 1, name(), all_live), Ok(true));
 }
 
 /// Tasks that are there before this table hears of them, and start others themselves.
@@ -161,7 +161,7 @@ fn who_is_started_by_one_that_ends_is_nobodys() {
     table.over(&ended(20, 10), all_live);
     assert_eq!(table.get(21).map(|one| (one.parent, one.group)), Some((20, 20)), "an orphan, in its group");
     assert_eq!(table.get(22), None, "nobody asks for its end");
-    assert_eq!(table.enter(ticket, 23, 1, name()), Err(Error::Dead));
+    assert_eq!(table.enter(ticket, 23, 1, name(), all_live), Err(Error::Dead));
     let [stray] = table.take_strays()[..] else { panic!("one was being started") };
     assert_eq!((stray.parent, stray.group, stray.doomed), (20, 20, false));
     assert!(table.is_starting(20), "until it was looked for");
@@ -237,10 +237,45 @@ fn an_end_before_its_start_is_known() {
     let ticket = table.begin(By { task: 20, user: 1 }, group::SAME, MADE).unwrap();
     table.over(&ended(30, 20), all_live);
     assert!(table.is_starting(20) && !table.is_starting(10));
-    assert_eq!(table.enter(ticket, 30, 1, name()), Ok(false));
+    assert_eq!(table.enter(ticket, 30, 1, name(), all_live), Ok(false));
     assert!(!table.is_starting(20));
     let one = table.get(30).unwrap();
     assert_eq!((one.parent, one.group, one.over != 0, one.exit.code), (20, 20, true, 30));
+}
+
+/// Whoever waits for any child while another thread of the same program starts one.
+#[test]
+fn who_was_told_of_before_his_start_is_known_does_not_begin_once_more() {
+    let gone = |_: u64| false;
+    let mut table = Table::new();
+    let ticket = table.begin(SHELL, group::SAME, MADE).unwrap();
+    assert!(table.over(&ended(20, 10), all_live));
+    assert_eq!(table.awaited(SHELL, whom::CHILD), Ok(Found::Over(20)));
+    assert_eq!(table.forget(SHELL, 20), Ok(()));
+    assert_eq!(table.enter(ticket, 20, 1, name(), gone), Ok(false));
+    assert_eq!((table.get(20), table.is_starting(10)), (None, false), "nor is it being started");
+    for whom in [whom::CHILD, 20, whom::GROUP | 20] {
+        assert_eq!(table.awaited(SHELL, whom), Err(Error::NotFound));
+    }
+    // Nor is it to be ended with its group, or for its parent.
+    start(&mut table, SHELL, group::NEW, 30).unwrap();
+    let ticket = table.begin(SHELL, 30, MADE).unwrap();
+    table.end_group(SHELL, 30).unwrap();
+    assert_eq!(table.enter(ticket, 31, 1, name(), gone), Ok(false));
+    assert_eq!(table.take_doomed(), Vec::new());
+    // Others' ends have taken its place.
+    let ticket = table.begin(SHELL, group::SAME, MADE).unwrap();
+    for task in 40..=40 + ENDED_MAX as u64 {
+        table.over(&ended(task, 10), all_live);
+    }
+    assert_eq!(table.enter(ticket, 40, 1, name(), gone), Ok(false));
+    assert_eq!(table.get(40), None);
+    // It has ended, and nobody has heard of it yet.
+    let ticket = table.begin(SHELL, group::SAME, MADE).unwrap();
+    assert_eq!(table.enter(ticket, 200, 1, name(), all_live), Ok(false));
+    assert_eq!(table.awaited(SHELL, 200), Ok(Found::Running));
+    table.over(&ended(200, 10), all_live);
+    assert_eq!(table.awaited(SHELL, 200), Ok(Found::Over(200)));
 }
 
 #[test]
@@ -364,7 +399,11 @@ fn starts_that_nobody_ends_do_not_gather() {
     let all: Vec<u64> = (0..10 * STARTS_MAX).map(|_| table.begin(SHELL, group::NEW, MADE).unwrap()).collect();
     assert_eq!(table.starts.len(), STARTS_MAX + 1);
     let (first, last) = (all[0], all[all.len() - 1]);
-    assert_eq!(table.enter(first, 20, SHELL.user, name()), Err(Error::Dead), "the oldest made room");
-    assert_eq!(table.enter(last, 21, SHELL.user, name()), Ok(false));
-    assert_eq!(table.enter(other, 22, OTHER.user, name()), Ok(false), "another one's has nothing to do with it");
+    assert_eq!(table.enter(first, 20, SHELL.user, name(), all_live), Err(Error::Dead), "the oldest made room");
+    assert_eq!(table.enter(last, 21, SHELL.user, name(), all_live), Ok(false));
+    assert_eq!(
+        table.enter(other, 22, OTHER.user, name(), all_live),
+        Ok(false),
+        "another one's has nothing to do with it"
+    );
 }
