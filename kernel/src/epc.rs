@@ -11,7 +11,7 @@ use crate::aside;
 use crate::claim;
 use crate::crossing::{doorstep, ready_doorstep};
 use crate::domain::Domain;
-use crate::fault::heeds_flags;
+use crate::fault::{self, heeds_flags};
 use crate::gate::{Binding, Found, is_open};
 use crate::keyed;
 use crate::mbcf::signal::{self, Begun};
@@ -99,18 +99,20 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
         if caller_stack {
             ready_doorstep(thread, binding)?;
         }
-        let inner = &mut *thread.inner.lock();
-        enter_bound(thread, inner, binding, caller_stack)
+        enter_bound(thread, &mut thread.inner.lock(), binding, caller_stack)
     });
     if let Err(error) = made {
+        // Told here of its own text's end, it would pass that on as its answer.
+        if fault::falls_out(thread) {
+            return;
+        }
         let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
         if error == Error::Changed {
             // `syscall` is made once more: it is two bytes long, and rax still holds the number.
             registers.rip -= 2;
             drop(inner);
-            cpu::relax();
-            return;
+            return cpu::relax();
         }
         (registers.rdi, registers.rsi, registers.r10) = (NOT_MADE, 0, error.word());
     }

@@ -111,6 +111,17 @@ pub fn in_gate(thread: &Arc<Thread>, stopped: Stopped, address: Option<u64>) {
     stop(thread, &domain, address.unwrap_or(abi::gate::GATE_BASE), gate);
 }
 
+/// A thread may go on for a while in a text that has ended, until it is mapped nowhere any more (`Section::end_text`). If it does so it falls out of it
+/// here, as it would with the next fault. Whether it did. Call without locks.
+pub fn falls_out(thread: &Arc<Thread>) -> bool {
+    let domain = thread.domain();
+    let is_over = domain.text.is_dead();
+    if is_over {
+        ended(thread, &domain);
+    }
+    is_over
+}
+
 /// The text that the thread executed is no more: its caller hears of it, or the program is over.
 fn ended(thread: &Arc<Thread>, domain: &Domain) {
     if epc::unwind(thread, Error::Dead) {

@@ -127,9 +127,7 @@ impl Names for Service {
     fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error> {
         let by = caller.text_task()?;
         let mut table = self.table.lock();
-        table.withdraw(name, by)?;
-        self.forget(&mut table);
-        Ok(())
+        table.withdraw(name, by, |name| self.ledger.get().ok_or(Error::NotFound)?.forget(name))
     }
 
     fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error> {

@@ -149,12 +149,19 @@ impl Table {
         }
     }
 
-    pub fn withdraw(&mut self, name: &str, task: u64) -> Result<(), Error> {
+    /// Takes a name back as soon as `forget` has it forgotten where it is kept: until then the next server would know it.
+    pub fn withdraw(
+        &mut self,
+        name: &str,
+        task: u64,
+        forget: impl FnOnce(&str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         match self.entries.get(name) {
             None => Err(Error::NotFound),
             Some(entry) if entry.task != task => Err(Error::Denied),
             Some(_) => {
-                self.remove(name);
+                forget(name)?;
+                self.entries.remove(name);
                 Ok(())
             }
         }
@@ -248,7 +255,7 @@ mod tests {
             publish(&mut table, "pipes".into(), 100, 2, |_| Some(2)),
             Ok(Entry { stands: true, ..entry(100, 2) })
         );
-        assert_eq!(table.withdraw("pipes", 1), Err(Error::Denied));
+        assert_eq!(table.withdraw("pipes", 1, |_| Ok(())), Err(Error::Denied));
         assert_eq!(table.stand("pipes", false), Ok(entry(100, 2)));
         assert_eq!(table.lookup("pipes", nobody), None);
         table.restore("pipes".into(), Entry { stands: true, ..entry(100, 3) });
@@ -263,12 +270,27 @@ mod tests {
         assert_eq!(publish(&mut table, "counter".into(), 200, 2, alive), Err(Error::Exists));
         assert_eq!(publish(&mut table, "counter".into(), 101, 1, alive), Ok(entry(101, 1)), "the owner may change it");
         assert_eq!(table.lookup("counter", alive), Some(101));
-        assert_eq!(table.withdraw("counter", 2), Err(Error::Denied));
+        assert_eq!(table.withdraw("counter", 2, |_| Ok(())), Err(Error::Denied));
         let one_is_dead = |gate: u64| (gate / 100 != 1).then_some(gate / 100);
         assert_eq!(publish(&mut table, "counter".into(), 200, 2, one_is_dead), Ok(entry(200, 2)));
         assert_eq!(table.lookup("counter", alive), Some(200));
         assert_eq!(table.lookup("counter", |_| None), None);
         assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
+    }
+
+    #[test]
+    fn what_is_not_forgotten_is_not_withdrawn() {
+        let mut table = Table::new();
+        assert_eq!(table.withdraw("counter", 1, |_| Ok(())), Err(Error::NotFound));
+        assert_eq!(publish(&mut table, "counter".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
+        assert_eq!(table.withdraw("counter", 1, |_| Err(Error::Dead)), Err(Error::Dead));
+        assert_eq!(table.lookup("counter", |_| Some(1)), Some(100));
+        assert_eq!(
+            table.withdraw("counter", 1, |name| if name == "counter" { Ok(()) } else { Err(Error::Dead) }),
+            Ok(())
+        );
+        assert_eq!(table.lookup("counter", |_| Some(1)), None);
+        table.forget_gone(|name| panic!("{name} is forgotten already"));
     }
 
     #[test]

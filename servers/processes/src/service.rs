@@ -310,7 +310,10 @@ impl Processes for Service {
         self.know(caller, task)?;
         let mut table = self.table.lock();
         let outcome = table.join(by(caller), task, group);
-        self.write_down(&mut table);
+        if !self.write_down(&mut table) {
+            // The next one has it in the group where it was.
+            return Err(Error::Dead);
+        }
         drop(table);
         // Who waits for the group that it has left, or for it in this one, finds something else now.
         if matches!(outcome, Ok(_) | Err(Error::Killed)) {

@@ -231,6 +231,7 @@ pub fn cases() -> Vec<Case> {
                 "grade_changes_during_calls",
                 "code_that_may_be_fetched_no_longer",
                 "text_goes_while_threads_cross",
+                "its_own_end_is_no_answer",
                 "killed_between_programs",
                 "others_stay_bound",
                 "a_record_of_who_has_ended",

@@ -91,6 +91,8 @@ pub mod op {
     pub const WAITING: u64 = 85;
     /// Lends the `w1` bytes at `w0` with a message to the post `w2`, answered at the post `w3`. Value: the loan. `w2` 0: takes the loan `w0` back.
     pub const LEND_BY_MESSAGE: u64 = 86;
+    /// Adds 1 at `w1` and calls the gates at `w0` on its own stack, again and again, until it is told that it cannot. Value: that.
+    pub const CALL_ON: u64 = 87;
 }
 
 /// Where the gate keeps the address of the frame on top, and the length of a frame.
@@ -139,6 +141,7 @@ pub fn serve(record: &Record, what: u64, w: &[u64; 5]) -> Values {
             return Values::of(Trap.enter(w[0], words));
         }
         op::BACK => returns::back(w[0], w[1]),
+        op::CALL_ON => return Values::of(races::call_on(w[0], w[1])),
         op::PASS_ON => return Values::of(returns::pass_on(w[0], w[1], w[2])),
         op::CALL_BACK => return Values::of(returns::call_back(w[0], w[1], w[2], w[3])),
         op::SPIN_AND_LOAD => asm::spin_and_load(w[0], w[1], w[2], core::ptr::from_ref(&record.register) as u64),

@@ -25,6 +25,7 @@ pub const CHECKS: &[Check] = &[
     ("grade_changes_during_calls", grade_changes),
     ("code_that_may_be_fetched_no_longer", fetched_no_longer),
     ("text_goes_while_threads_cross", text_goes),
+    ("its_own_end_is_no_answer", own_end),
     ("killed_between_programs", killed_between),
     ("others_stay_bound", others_stay_bound),
     ("a_record_of_who_has_ended", super::reused::by_a_record),
@@ -310,6 +311,48 @@ fn text_goes() -> Outcome {
         scene.holds("after that")?;
     }
     scene.end()
+}
+
+/// A server ends while its callers' threads call on from it, each time by the kernel. What they are told there of its end, for as long as they still
+/// go on in it, is no answer of the server's: its callers hear of that end, as they would a moment later.
+fn own_end() -> Outcome {
+    const CALLERS: u64 = 3;
+    let scene = Scene::set()?;
+    let there = scene.victim.call(peer::op::ON_CALLERS_STACK, &[]).map_err(doing("gates for callers' stacks"))?;
+    let flag = data(PAGE).map_err(doing("create"))?.base();
+    section::grant(flag, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
+    for round in 0..12 {
+        let peer: &'static Peer = Box::leak(Box::new(Peer::start()?));
+        store(flag, 0);
+        let body = move |n: u64| {
+            if n > 0 {
+                return ask(peer, peer::six(op::CALL_ON, &[there, flag])) == Err(Error::Dead);
+            }
+            while load(flag) < CALLERS {
+                thread::yield_now();
+            }
+            time::sleep_ns(1_000_000 + round * 370_000);
+            if round % 2 == 0 {
+                peer.child.kill().is_ok()
+            } else {
+                matches!(peer.call(peer::op::OWN, &[own::DELETE_TEXT]), Ok(0) | Err(Error::Dead))
+            }
+        };
+        same!(on_threads(1 + CALLERS, body)?, 0, "threads that heard something else in round {round}");
+        let _ = peer.child.kill();
+        scene.holds("after that")?;
+    }
+    scene.end()
+}
+
+/// The server: calls on from there.
+pub fn call_on(gate: u64, flag: u64) -> Result<u64, Error> {
+    let bound = Bound::bind_on_own_stack(gate, 0);
+    crate::memory::word(flag).fetch_add(1, Ordering::SeqCst);
+    let bound = bound?;
+    loop {
+        bound.call(0, peer::six(peer::op::ADD, &[0]))?;
+    }
 }
 
 /// A program with several threads, all of them between programs most of the time, is killed at any moment.

@@ -165,6 +165,14 @@ pub const RULES: &[Rule] = &[
         ["    if epc::unwind(thread, Error::Dead) {", "    if epc::unwind(thread, Error::Faulted) {"],
         ["races", "text_goes_while_threads_cross"],
     ),
+    // Who still goes on in a server that has ended is told so, and answers its caller with that.
+    rule(
+        "H8",
+        "its_own_end_is_told_to_nobody_there",
+        "kernel/src/epc.rs",
+        ["        if fault::falls_out(thread) {", "        if false && fault::falls_out(thread) {"],
+        ["races", "its_own_end_is_no_answer"],
+    ),
     // What comes last is told: a killed program's thread fetches from its text, which is gone, before it is ended itself.
     rule(
         "H12",
