@@ -36,9 +36,12 @@ impl Bereft {
         }
     }
 
-    /// The calls deeper than this are over.
+    /// The calls deeper than this are over. Who comes back to one of these is looked at on the way out: a pager that is over its time is left there.
     pub fn forget(&mut self, depth: usize) {
         self.0.retain(|call| call.depth <= depth);
+        if self.0.last().is_some_and(|call| call.depth == depth) {
+            here().attend();
+        }
     }
 
     /// Marks those that have had their time. In how many ns to look again; 0: one has.
@@ -57,9 +60,9 @@ impl Bereft {
         }).min()
     }
 
-    /// What is heard of the outermost whose time is over by the clock alone.
-    pub fn overdue(&self, now: u64) -> Option<Error> {
-        self.0.iter().find(|call| now >= call.began.now + CALLEE_GRACE_NS).map(|call| call.error)
+    /// Whether the time of one is over by the clock alone.
+    pub fn is_overdue(&self, now: u64) -> bool {
+        self.0.iter().any(|call| now >= call.began.now + CALLEE_GRACE_NS)
     }
 
     /// The outermost that has had its time: how deep it is, since when, and what is heard of it.

@@ -191,7 +191,7 @@ pub fn look_at(thread: &Arc<Thread>) {
         }
         let for_ended = inner.bereft.look(time, waits, in_system);
         next = [next, for_ended].into_iter().flatten().min();
-        let is_overdue = inner.bereft.overdue(time.now).is_some() || inner.handled.iter().any(|one| time.now >= one.began.now + CALLEE_GRACE_NS);
+        let is_overdue = inner.bereft.is_overdue(time.now) || inner.handled.iter().any(|one| time.now >= one.began.now + CALLEE_GRACE_NS);
         let is_roused = is_parked && is_overdue && next != Some(0);
         // Under the lock: a fault from here on sets the timer by itself.
         thread.fault_timer.store(next.is_some_and(|left| left > 0), Ordering::SeqCst);
@@ -206,10 +206,12 @@ pub fn look_at(thread: &Arc<Thread>) {
             hurry(thread);
         }
         Some(left) => {
-            let overdue = thread.inner.lock().bereft.overdue(time.now);
-            if let (Some(ticket), Some(error), true) = (waiting, overdue, in_system) {
-                // It may come back by itself: nobody waits for what it waits for.
-                sched::wake(thread, ticket, Err(error));
+            if let Some(ticket) = waiting
+                && in_system
+                && thread.inner.lock().bereft.is_overdue(time.now)
+            {
+                // It may come back by itself: nobody waits for what it waits for, whatever there is to be heard of that in the end.
+                sched::wake(thread, ticket, Err(Error::Dead));
             }
             if is_roused && let Some(turn) = pass::rouse(thread) {
                 thread.roused.store(turn, Ordering::SeqCst);

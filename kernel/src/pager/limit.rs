@@ -99,8 +99,8 @@ fn is_late(since: u64, looks: u64) -> bool {
 enum Late {
     /// It executes such a pager.
     Inside,
-    /// It executes somebody whom one has called, who has his time by now: then that pager is left, too.
-    Beyond,
+    /// It executes somebody whom one has called, who has his time by now: then that pager is left, too. How deep the innermost of them is.
+    Beyond(usize),
 }
 
 /// Looks at all pagers that serve the thread: one that is called again and again by a pager, or by whom that has called, does not keep that one young.
@@ -111,19 +111,19 @@ fn find_late(thread: &Arc<Thread>, looks: u64) -> Option<Late> {
     inner.sync();
     let top = inner.depth();
     let mut since = thread.served.since.load(Ordering::SeqCst);
-    let (mut outermost, mut is_inside) = (None, false);
+    let (mut outermost, mut innermost) = (None, None);
     for (depth, outer) in pagers(inner) {
         if is_late(since, looks) {
             outermost = Some(depth);
-            is_inside |= depth == top;
+            innermost = innermost.or(outermost);
         }
         since = outer;
     }
-    let outermost = outermost?;
+    let (outermost, innermost) = (outermost?, innermost?);
     if outermost < top {
         fault::pager_is_late(thread, inner, outermost, began);
     }
-    Some(if is_inside { Late::Inside } else { Late::Beyond })
+    Some(if innermost == top { Late::Inside } else { Late::Beyond(innermost) })
 }
 
 /// The calls of pagers that a thread is in, innermost first: how deep, and what [`Standing::begin`] has said.
@@ -160,8 +160,8 @@ pub fn attend(thread: &Arc<Thread>) -> bool {
             // That was another pager, which has come back just as it was found to be late.
             None => thread.served.overdue.store(false, Ordering::Relaxed),
             Some(Late::Inside) => _ = epc::unwind(thread, Error::TimedOut),
-            // (It may have called just now, without the kernel.)
-            Some(Late::Beyond) => {}
+            // (It may have called just now, without the kernel.) It comes back by the kernel: by the gate it could call again and again.
+            Some(Late::Beyond(depth)) => thread.inner.lock().leave_by_kernel(depth + 1),
         }
     }
     thread.served.is_overdue()

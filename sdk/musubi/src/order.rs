@@ -112,7 +112,7 @@ impl Order {
     /// whether a line of somebody else's is to be ended first. If he has to wait, what `away` gives is kept until he writes.
     ///
     /// # Errors
-    /// `Killed`: he is to end, and has written nothing; what `write` gives.
+    /// `Killed`, `Dead`: he is to end, or nobody waits for that any more, and he has written nothing; what `write` gives.
     pub fn write<A>(
         &self,
         who: u64,
@@ -127,9 +127,9 @@ impl Order {
             let mut place = 0;
             while let Some(left) = turn.left(who, place, time::now_ns()) {
                 place = turn.waits(place);
-                if self.ended.wait(&mut turn, left) == Err(Error::Killed) {
+                if let Err(error @ (Error::Killed | Error::Dead)) = self.ended.wait(&mut turn, left) {
                     turn.leaves(place);
-                    return Err(Error::Killed);
+                    return Err(error);
                 }
             }
             let broken = turn.is_broken_by(who);

@@ -28,7 +28,7 @@ const CLONE_PAUSE_NS: u64 = 100_000;
 /// same section it waits.
 ///
 /// # Errors
-/// `Killed`, or what the kernel answers.
+/// `Killed`, `Dead`, or what the kernel answers.
 pub fn clone_at(base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error> {
     static NEVER: AtomicU32 = AtomicU32::new(0);
     let mut tries = 0;
@@ -37,8 +37,8 @@ pub fn clone_at(base: u64, flags: u64, at: u64, room: u64) -> Result<u64, Error>
             Err(Error::Busy) if tries < CLONE_TRIES => tries += 1,
             outcome => return outcome,
         }
-        if crate::sync::wait(&NEVER, 0, CLONE_PAUSE_NS) == Err(Error::Killed) {
-            return Err(Error::Killed);
+        if let Err(error @ (Error::Killed | Error::Dead)) = crate::sync::wait(&NEVER, 0, CLONE_PAUSE_NS) {
+            return Err(error);
         }
     }
 }

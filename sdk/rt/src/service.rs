@@ -207,7 +207,7 @@ pub(crate) fn is_given_up(gate: u64) -> bool {
 pub(crate) fn pause() -> Result<(), Error> {
     static NEVER: AtomicU32 = AtomicU32::new(0);
     match wait(&NEVER, 0, PAUSE_NS) {
-        Err(Error::Killed) => Err(Error::Killed),
+        Err(error @ (Error::Killed | Error::Dead)) => Err(error),
         _ => Ok(()),
     }
 }

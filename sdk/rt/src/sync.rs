@@ -137,7 +137,7 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 /// Sleeps while `word` holds `expected`, until somebody wakes it or the time is over.
 ///
 /// # Errors
-/// `Changed` if it held something else, `TimedOut`, `Killed`.
+/// `Changed` if it held something else, `TimedOut`; `Killed` and `Dead` as of [`Condition::wait`].
 pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> Result<(), Error> {
     stub::wait(&Trap, word.as_ptr() as u64, u64::from(expected), timeout_ns).map(|_| ())
 }
@@ -161,12 +161,13 @@ impl Condition {
     /// again what is waited for.
     ///
     /// # Errors
-    /// `TimedOut`, or `Killed` when the thread is to end: leave what it was doing.
+    /// `TimedOut`; `Killed` when the thread is to end, and `Dead` when nobody waits any more for the call that it is in: leave what it was
+    /// doing.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout_ns: u64) -> Result<(), Error> {
         let seen = self.0.load(Ordering::Acquire);
         let outcome = MutexGuard::unlocked(guard, || wait(&self.0, seen, timeout_ns));
         match outcome {
-            Err(e @ (Error::TimedOut | Error::Killed)) => Err(e),
+            Err(e @ (Error::TimedOut | Error::Killed | Error::Dead)) => Err(e),
             _ => Ok(()),
         }
     }
@@ -206,10 +207,10 @@ impl Cancel {
     /// Sleeps for `ns` nanoseconds, or until it is wished. Whether it is.
     ///
     /// # Errors
-    /// `Killed`.
+    /// `Killed`, `Dead`.
     pub fn rest(&self, ns: u64) -> Result<bool, Error> {
         match wait(&self.0, 0, ns) {
-            Err(Error::Killed) => Err(Error::Killed),
+            Err(e @ (Error::Killed | Error::Dead)) => Err(e),
             _ => Ok(self.is_wished()),
         }
     }
@@ -234,7 +235,7 @@ impl Barrier {
     /// Waits until as many have come. One of them in each round gets `true`.
     ///
     /// # Errors
-    /// `Killed` when the thread is to end: it does not count as having come.
+    /// `Killed`, `Dead` as of [`Condition::wait`]: it does not count as having come.
     pub fn wait(&self) -> Result<bool, Error> {
         let mut state = self.state.lock();
         let round = state.1;

@@ -110,7 +110,7 @@ impl Clock for Service {
             match at.saturating_sub(time::now_ns()) {
                 0 => return Ok(time::now_ns()),
                 left => match sync::wait(&NOBODY, 0, left) {
-                    Err(Error::Killed) => return Err(Error::Killed),
+                    Err(error @ (Error::Killed | Error::Dead)) => return Err(error),
                     _ => continue,
                 },
             }

@@ -36,8 +36,8 @@ impl ToHost {
         for part in bytes.chunks(SLOT) {
             // Waited for without the lock: a caller may be ended meanwhile.
             while !self.0.lock().send(stream, part)? {
-                if sync::wait(&NEVER, 0, LOOK_NS) == Err(Error::Killed) {
-                    return Err(Error::Killed);
+                if let Err(error @ (Error::Killed | Error::Dead)) = sync::wait(&NEVER, 0, LOOK_NS) {
+                    return Err(error);
                 }
             }
         }

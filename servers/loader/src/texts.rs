@@ -48,7 +48,7 @@ impl Texts {
     /// The text of the file with this number, which this program may read from then on; 0: it is no program for Musubi.
     ///
     /// # Errors
-    /// What the first task answers; `Killed`.
+    /// What the first task answers; `Killed`, `Dead`.
     pub fn of(&self, number: usize) -> Result<u64, Error> {
         let mut state = self.state.lock();
         let after = state.answers;

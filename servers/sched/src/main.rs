@@ -29,6 +29,8 @@ const NAME_MAX: usize = 64;
 const CHOSEN: &str = "chosen";
 /// How long it may take until all seats are taken.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// How often who has chosen one looks whether they are.
+const STEP_NS: u64 = 1_000_000;
 /// How often it looks at the levels, while there are any.
 const LOOK_NS: u64 = 20_000_000;
 /// How long it waits before it starts one again that has failed, or whose start has; twice as long each time, until another one is wished for.
@@ -237,7 +239,10 @@ impl Sched for Service {
                 // Somebody may have chosen another one meanwhile, and that one is kept.
                 return if self.state.lock().wish == name { self.keep(&name) } else { Err(Error::Changed) };
             }
-            time::sleep_ns(1_000_000);
+            match self.changed.wait(&mut self.state.lock(), STEP_NS) {
+                Err(Error::TimedOut) => {}
+                woken => woken?,
+            }
         }
         Err(Error::TimedOut)
     }

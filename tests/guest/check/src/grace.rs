@@ -2,21 +2,24 @@
 
 use crate::memory::{await_word, data, load, store};
 use crate::peer::{self, Peer, op};
-use crate::report::{Check, Outcome, doing};
+use crate::report::{Check, Outcome, doing, in_time};
 use crate::sched::leak;
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::layout::PAGE;
-use musubi::abi::task::exit;
+use musubi::abi::task::{CALLEE_GRACE_NS, exit};
 use musubi::command::Command;
+use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::stream::StreamClient;
 use musubi::rt::{Bound, section, task, thread, time};
-use musubi::{Error, Rights};
+use musubi::{Error, Rights, names};
 
 pub const CHECKS: &[Check] = &[
     ("a_killed_callers_waits_leave_nothing", waits_leave_nothing),
     ("a_callee_has_its_time_when_its_callback_ends", callbacks_end),
+    ("who_waits_in_a_server_for_who_has_ended", waits_in_a_server),
 ];
 
 fn flags() -> Result<u64, String> {
@@ -96,6 +99,33 @@ fn callbacks_end() -> Outcome {
         same!(load(flag + 8), Error::Dead.word(), "{how}: what the callee heard");
     }
     peer.child.kill().map_err(doing("kill"))
+}
+
+/// A program that is called reads an empty pipe, and is killed there: its caller hears of that within some seconds, though nothing comes, and the
+/// pipe is used as before.
+fn waits_in_a_server() -> Outcome {
+    let (peer, flag) = (leak(Peer::start()?), flags()?);
+    let pipes = PipesClient::bind(names::lookup("pipes").map_err(doing("pipes"))?).map_err(doing("pipes"))?;
+    let server = pipes.streams().map_err(doing("streams"))?;
+    let streams = StreamClient::bind_with_args(server, PAGE).map_err(doing("streams"))?;
+    let id = pipes.make().map_err(doing("a pipe"))?;
+    let told = in_time(move || {
+        let caller = thread::spawn(
+            move || thread::exit(peer.call(op::READ, &[flag, server, id]).map_or_else(Error::word, |_| 0)),
+            0,
+        );
+        await_word(flag);
+        time::sleep_ns(20_000_000);
+        let began = time::now_ns();
+        let killed = peer.child.kill();
+        killed.and_then(|()| caller?.join()).map(|heard| (heard, time::now_ns() - began))
+    });
+    let (heard, took) = told.ok_or("its caller waits for ever")?.map_err(doing("the caller"))?;
+    same!(heard, Error::Dead.word(), "what its caller heard");
+    holds!(took >= CALLEE_GRACE_NS, "it was given up after {took} ns");
+    same!(streams.write(id + 1, b"x"), Ok(1), "writing afterwards");
+    same!(streams.read(id, &mut [0; 8]), Ok(1), "reading afterwards");
+    [id, id + 1].into_iter().try_for_each(|end| streams.close(end)).map_err(doing("closing"))
 }
 
 /// Has the peer at `gate` call this program back.

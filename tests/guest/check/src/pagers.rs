@@ -54,6 +54,7 @@ pub const CHECKS: &[Check] = &[
     ("who_waited_for_a_page_keeps_nothing", failures::killed_keep_nothing),
     ("a_pager_takes_too_long", failures::late),
     ("a_pager_waits_in_a_callee", beyond::late),
+    ("a_pager_waits_in_a_server", beyond::in_a_server),
     ("again_whatever_the_pager_does", again::whatever),
     ("valid_as_the_pager_may_make_it", again::valid_by_right),
     ("again_by_a_tasks_pager", again::by_a_tasks),

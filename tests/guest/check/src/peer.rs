@@ -136,6 +136,8 @@ pub mod op {
     pub const AWAIT: u64 = 51;
     /// Has a fault entry that is none, and wants `w0` ([`musubi::abi::frame::wants`]).
     pub const WANTS: u64 = 52;
+    /// Stores 1 at `w0` and reads the stream `w2` of the server whose gates are at `w1`.
+    pub const READ: u64 = 53;
 }
 
 /// What only the program's own thread may do.
@@ -300,6 +302,7 @@ impl Skeleton for Ops {
             }
             op::WIDE => value(Gates::export_function(nine as Nine).map(|gates| gates.address())),
             op::ANSWER => Values(w[0], w[1]),
+            op::READ => value(works::read(w[0], w[1], w[2])),
             op::WANTS => value(stub::fault_entry(&Trap, 0, w[0])),
             op::CALLER => Values(caller.task, caller.text),
             op::MEET => value(works::meet(w[0], w[1], w[2])),

@@ -202,7 +202,11 @@ pub fn cases() -> Vec<Case> {
         checks(
             "grace",
             "check grace",
-            &["a_killed_callers_waits_leave_nothing", "a_callee_has_its_time_when_its_callback_ends"],
+            &[
+                "a_killed_callers_waits_leave_nothing",
+                "a_callee_has_its_time_when_its_callback_ends",
+                "who_waits_in_a_server_for_who_has_ended",
+            ],
         )
         .spread()
         .timeout(300)

@@ -121,6 +121,7 @@ pub fn cases() -> Vec<Case> {
                 "who_waited_for_a_page_keeps_nothing",
                 "a_pager_takes_too_long",
                 "a_pager_waits_in_a_callee",
+                "a_pager_waits_in_a_server",
                 "again_whatever_the_pager_does",
                 "valid_as_the_pager_may_make_it",
                 "again_by_a_tasks_pager",

@@ -14,11 +14,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::task::{CALLEE_GRACE_NS, cause, exit};
 use musubi::command::Command;
+use musubi::interfaces::clock::ClockClient;
 use musubi::interfaces::pager::{Pager, pager_serve};
+use musubi::interfaces::pipes::PipesClient;
+use musubi::interfaces::stream::StreamClient;
 use musubi::rt::pager::{self, answer, why};
 use musubi::rt::section::{self, invalidate, validate};
 use musubi::rt::{Section, plain_call, thread, time};
-use musubi::{Error, Rights};
+use musubi::{Error, Rights, names};
 
 /// Goes somewhere the first time, and only makes pages valid from then on.
 struct Goes<F> {
@@ -103,4 +106,53 @@ pub fn late() -> Outcome {
     sections.into_iter().try_for_each(Section::delete).map_err(doing("delete"))?;
     flags.delete().map_err(doing("delete"))?;
     peer.end()
+}
+
+/// Pagers that read an empty pipe, and that wait for a moment which never comes, in servers of the system's, again and again whatever they hear: the
+/// servers do not wait on, and the pagers do not come to call once more. Whoever uses the pipe then does so as before.
+pub fn in_a_server() -> Outcome {
+    let gate = |name: &str| names::lookup(name).map_err(doing(name));
+    let pipes = PipesClient::bind(gate("pipes")?).map_err(doing("pipes"))?;
+    let clock = ClockClient::bind(gate("clock")?).map_err(doing("the clock"))?;
+    let server = pipes.streams().map_err(doing("streams"))?;
+    let bind = || StreamClient::bind_with_args(server, PAGE).map_err(doing("streams"));
+    let (streams, reader) = (bind()?, bind()?);
+    let id = pipes.make().map_err(doing("a pipe"))?;
+    let flags = data(PAGE).map_err(doing("create"))?;
+    let [reads, waits] = [0, 1].map(|n| flags.base() + 8 * n);
+    let sections = [
+        paged(1, move || {
+            store(reads, 1);
+            loop {
+                let _ = reader.read(id, &mut [0; 8]);
+            }
+        })?,
+        paged(1, move || {
+            store(waits, 1);
+            loop {
+                let _ = clock.wait_until(u64::MAX);
+            }
+        })?,
+    ];
+    let bases = sections.each_ref().map(Section::base);
+    let began = time::now_ns();
+    let all: Result<Vec<_>, _> = (0..4)
+        .map(|n| {
+            if n >= 2 {
+                await_word([reads, waits][n % 2]);
+            }
+            let base = bases[n % 2];
+            thread::spawn(move || thread::exit(read(base).unwrap_or(0)), 0)
+        })
+        .collect();
+    let all = all.map_err(doing("threads"))?;
+    let found = soon(move || all.into_iter().map(|one| one.join()).collect::<Result<Vec<_>, _>>())?;
+    let took = time::now_ns() - began;
+    same!(found, Ok([0, 0, 1, 1].to_vec()), "what those who asked, and those who waited, have read");
+    holds!(took >= pager::TIME_NS + CALLEE_GRACE_NS, "it was given up after {took} ns");
+    same!(streams.write(id + 1, b"x"), Ok(1), "writing afterwards");
+    same!(streams.read(id, &mut [0; 8]), Ok(1), "reading afterwards");
+    [id, id + 1].into_iter().try_for_each(|end| streams.close(end)).map_err(doing("closing"))?;
+    sections.into_iter().try_for_each(Section::delete).map_err(doing("delete"))?;
+    flags.delete().map_err(doing("delete"))
 }

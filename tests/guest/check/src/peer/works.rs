@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::section::{self as sections, kind};
+use musubi::interfaces::stream::StreamClient;
 use musubi::rt::bound::result_of;
 use musubi::rt::gate::Values;
 use musubi::rt::itc::Here;
@@ -53,6 +54,13 @@ pub fn await_there(caller: &Caller, at: u64, aside: bool) -> Result<u64, Error> 
         time::sleep_ns(1_000_000);
     }
     Ok(0)
+}
+
+/// Reads a stream, of which something may never come.
+pub fn read(flag: u64, streams: u64, id: u64) -> Result<u64, Error> {
+    let streams = StreamClient::bind_with_args(streams, PAGE)?;
+    store(flag, 1);
+    streams.read(id, &mut [0; 8])
 }
 
 /// Frames of a small peer.

@@ -136,6 +136,13 @@ pub const RULES: &[Rule] = &[
         ["if decides && !thread.is_killed() => false,", "if decides && false => false,"],
         ["bad_drivers", "a_handler_that_waits_and_is_woken_at_once"],
     )),
+    rule(
+        "SSS-57",
+        "what_a_late_pagers_callee_waits_for_is_over",
+        "kernel/src/fault/own.rs",
+        ["sched::wake(thread, ticket, Err(Error::Dead));", "sched::wake(thread, ticket, Err(Error::TimedOut));"],
+        ["pagers", "a_pager_waits_in_a_server"],
+    ),
     counted(rule(
         "H8",
         "no_late_fault_ends_in_the_systems_text",
