@@ -251,6 +251,17 @@ pub fn end_late(thread: &Arc<Thread>) -> Option<Exit> {
         return None;
     }
     thread.is_late.store(false, Ordering::SeqCst);
+    let how = leave_late(thread);
+    let inner = thread.inner.lock();
+    if !inner.has_no_faults() && !thread.is_late.load(Ordering::SeqCst) {
+        // What is further out has its time yet: how much, is seen at once.
+        look_later(thread, time::now().saturating_sub(CALLEE_GRACE_NS));
+    }
+    how
+}
+
+/// Ends what is late, the outermost of it.
+fn leave_late(thread: &Arc<Thread>) -> Option<Exit> {
     let (late, ended) = {
         let inner = thread.inner.lock();
         (inner.handled.iter().find(|one| one.is_late).copied(), inner.bereft.late())

@@ -13,13 +13,16 @@ use musubi::abi::task::{CALLEE_GRACE_NS, exit};
 use musubi::command::Command;
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::stream::StreamClient;
-use musubi::rt::{Bound, section, task, thread, time};
-use musubi::{Error, Rights, names};
+use musubi::rt::bound::result_of;
+use musubi::rt::gate::{ANYBODY, Skeleton, Values};
+use musubi::rt::{Bound, Gates, plain_call, section, task, thread, time};
+use musubi::{Caller, Error, Rights, names};
 
 pub const CHECKS: &[Check] = &[
     ("a_killed_callers_waits_leave_nothing", waits_leave_nothing),
     ("a_callee_has_its_time_when_its_callback_ends", callbacks_end),
     ("who_waits_in_a_server_for_who_has_ended", waits_in_a_server),
+    ("two_texts_of_a_chain_end", two_end),
 ];
 
 fn flags() -> Result<u64, String> {
@@ -126,6 +129,41 @@ fn waits_in_a_server() -> Outcome {
     same!(streams.write(id + 1, b"x"), Ok(1), "writing afterwards");
     same!(streams.read(id, &mut [0; 8]), Ok(1), "reading afterwards");
     [id, id + 1].into_iter().try_for_each(|end| streams.close(end)).map_err(doing("closing"))
+}
+
+/// Calls a program at a gate of another one's, by that one, and loops when it has heard of it.
+struct Loops;
+
+impl Skeleton for Loops {
+    fn dispatch(&self, _: &Caller, _: u64, &[relay, gate, flag, ..]: &[u64; 6]) -> Values {
+        let said = plain_call(relay, [op::RELAY, gate, op::LOOP, flag, 0, 0]).and_then(result_of);
+        store(flag + 8, said.map_or_else(Error::word, |_| 0));
+        loop {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Two programs that one thread is in calls of end, the inner one half a second before the outer one, and whom they have called does not come back: the
+/// callers of both hear of it.
+fn two_end() -> Outcome {
+    let (outer, inner, flag) = (leak(Peer::start()?), leak(Peer::start()?), flags()?);
+    let own = peer::export().map_err(doing("gates"))?;
+    let between = Gates::export(Loops, 1).map_err(doing("gates"))?;
+    between.admit(&ANYBODY).map_err(doing("gates"))?;
+    let words = [between.address(), inner.gate, own.address(), flag];
+    let told = in_time(move || {
+        let call = move || thread::exit(outer.call(op::RELAY, &words).map_or_else(Error::word, |_| 0));
+        let caller = thread::spawn(call, 0)?;
+        await_word(flag);
+        inner.child.kill()?;
+        time::sleep_ns(CALLEE_GRACE_NS / 2);
+        outer.child.kill()?;
+        caller.join()
+    });
+    same!(load(flag + 8), Error::Dead.word(), "what the caller of the inner one heard");
+    same!(told, Some(Ok(Error::Dead.word())), "what the caller of the outer one heard");
+    Ok(())
 }
 
 /// Has the peer at `gate` call this program back.

@@ -206,6 +206,7 @@ pub fn cases() -> Vec<Case> {
                 "a_killed_callers_waits_leave_nothing",
                 "a_callee_has_its_time_when_its_callback_ends",
                 "who_waits_in_a_server_for_who_has_ended",
+                "two_texts_of_a_chain_end",
             ],
         )
         .spread()

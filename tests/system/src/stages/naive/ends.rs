@@ -143,6 +143,13 @@ pub const RULES: &[Rule] = &[
         ["sched::wake(thread, ticket, Err(Error::Dead));", "sched::wake(thread, ticket, Err(Error::TimedOut));"],
         ["pagers", "a_pager_waits_in_a_server"],
     ),
+    rule(
+        "H8",
+        "what_is_further_out_is_looked_at_again",
+        "kernel/src/fault/own.rs",
+        ["        look_later(thread, time::now().saturating_sub(CALLEE_GRACE_NS));\n", "        let _ = thread;\n"],
+        ["grace", "two_texts_of_a_chain_end"],
+    ),
     counted(rule(
         "H8",
         "no_late_fault_ends_in_the_systems_text",
