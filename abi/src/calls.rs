@@ -302,7 +302,7 @@ calls! {
     0x23 Full section_clone SectionClone(base, flags, at, room);
     /// Makes a data section a text section: from now on no entry can give `WRITE` (W^X). Its reserve must leave the last page free for gates. Errors: `NotSupported`: it has a pager, is lent, or the kernel itself writes there.
     0x24 Full section_seal SectionSeal(base);
-    /// Gives a section, and its charge, to another task.
+    /// Gives a section, and its charge, to another task. Errors: `NoMemory`: it is another user's, and little is left.
     0x25 Full section_give SectionGive(base, task);
     /// Writes `section::SectionInfo` of the section that contains `address` to `out`. Value: its base. Of another person's that the caller has no right to only where it is, how long, its kind, owner, original and gates.
     0x26 Full section_info SectionInfo(address, out: write);

@@ -292,3 +292,18 @@ pub fn look_for_heap(task: &Task, what: Heap, is_counted: bool) -> Result<(), Er
     };
     if has_room { Ok(()) } else { Err(Error::NoMemory) }
 }
+
+/// Looks whether a section with lists of so many bytes and so many frames may become another user's task's, where little of the heap is left: who has had it is owed
+/// as much once more, so that has to be there beside all that is owed, as of what is made. (The system is owed nothing.)
+///
+/// # Errors
+/// `NoMemory`.
+pub fn look_for_given(to: &Task, from: &Task, lists: u64, frames: u64) -> Result<(), Error> {
+    if arch::heap_is_plenty() || from.root().user == to.root().user {
+        return Ok(());
+    }
+    let Some(promised) = bound(from.root()) else { return Ok(()) };
+    let bytes = WEIGHTS.section.most + lists + frames * WEIGHTS.frame.most;
+    let owed = promised.owed(HEAP, &promised.had()) + bytes;
+    if arch::heap_has_room(Heap::Object, owed) { Ok(()) } else { Err(Error::NoMemory) }
+}

@@ -3,6 +3,7 @@
 use super::Section;
 use crate::domain::Domain;
 use crate::post;
+use crate::promise;
 use crate::task::Task;
 use abi::refusal::Object;
 use abi::task::USER_SYSTEM;
@@ -29,6 +30,7 @@ impl Section {
             return Err(Error::Dead);
         }
         let frames = state.charged + state.invalid.pieces() + state.paged.clean.pieces() + state.structures.frames();
+        promise::look_for_given(to, &state.owner, state.listed.0, frames - state.shared)?;
         to.charge(Resource::Sections, 1)?;
         let undo_section = || to.release(Resource::Sections, 1);
         to.charge(Resource::Reserve, self.charged_reserve).inspect_err(|_| undo_section())?;

@@ -81,6 +81,11 @@ pub fn serves(shared: u64) -> Outcome {
 
 /// The first user's.
 pub fn is_called() -> Outcome {
+    beside_it(calls)
+}
+
+/// Does something while the second user's program is there, by its gate.
+pub fn beside_it(does: impl FnOnce(u64) -> Outcome) -> Outcome {
     static STATUS: AtomicU64 = AtomicU64::new(u64::MAX);
     let client = MemoryClient::bind(names::lookup("memory").map_err(doing("memory"))?).map_err(doing("other-user"))?;
     let shared = data(PAGE).map_err(doing("memory for both"))?.base();
@@ -96,7 +101,7 @@ pub fn is_called() -> Outcome {
         holds!(time::now_ns() < until, "the other user's program does not come");
         time::sleep_ns(5_000_000);
     }
-    let outcome = calls(load(shared + GATE));
+    let outcome = does(load(shared + GATE));
     store(shared + OVER, 1);
     other.join().map_err(doing("join"))?;
     same!(STATUS.load(Ordering::SeqCst), 0, "the other user: {}", load_text(shared + REASON));

@@ -78,6 +78,12 @@ pub fn cases() -> Vec<Case> {
             .timeout(400)
             .spread()
             .placed_thoroughly(),
+        sh("who_gives_leaves_others_memory", "limit sections=60000 check as gives-away")
+            .ours("other-user", "bin/memory")
+            .mem("128M")
+            .timeout(400)
+            .spread()
+            .placed_thoroughly(),
         sh("a_strangers_service", "check as strangers-caller")
             .ours("other-user", "bin/memory")
             .mem("128M")

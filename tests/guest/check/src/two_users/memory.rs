@@ -4,7 +4,7 @@
 use super::{ENOUGH, beside_a_user};
 use crate::memory::data;
 use crate::report::{Outcome, doing};
-use crate::{holds, same};
+use crate::{holds, same, stranger};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -134,14 +134,18 @@ fn all(also: Also, mut sections: Vec<Section>) -> Result<Taken, String> {
     Ok(Taken { memory, pages, tasks, mappings, sections })
 }
 
+/// For sections, with pages that are there when there are no more.
+fn room() -> Vec<Section> {
+    let mut sections = Vec::<Section>::with_capacity(1 << 16);
+    sections.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
+    black_box(sections.as_ptr());
+    sections
+}
+
 /// One user takes all that he can get of all. The other one, who comes only then, has as much as if there were nobody else.
 fn leaves_others_memory(also: Also) -> Outcome {
     beside_a_user(true, |other, alone| {
-        // With pages that are there when there are no more.
-        let mut sections = Vec::<Section>::with_capacity(1 << 16);
-        sections.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
-        black_box(sections.as_ptr());
-        let mut first = None;
+        let (mut sections, mut first) = (room(), None);
         for _ in 0..2 {
             let mut taken = all(also, core::mem::take(&mut sections))?;
             let counts = [taken.pages, taken.mappings, taken.sections.len() as u64];
@@ -171,6 +175,36 @@ fn leaves_others_memory(also: Also) -> Outcome {
 
 pub fn a_user_leaves_others_memory() -> Outcome {
     [Also::Nothing, Also::Windows, Also::Lists].into_iter().try_for_each(leaves_others_memory)
+}
+
+/// Who has as much of the kernel's heap as he may gives nothing of it to another user's program, or he could have as much again, and that one what others were promised. Within
+/// his own programs he may, and to others where there is enough.
+pub fn who_gives_leaves_others_memory() -> Outcome {
+    stranger::beside_it(|_| {
+        let other = task::list().find(|one| one.user == 2).ok_or("there is no other user")?.task;
+        let user = musubi::start().user();
+        let child = task::create(&Limits::default(), user, b"child").map_err(doing("a task"))?;
+        // Nothing was ever stored there: it is of frames that there are enough.
+        let gift = || data(PAGE).map_err(doing("a gift")).map(|section| section.base());
+        let [first, second, third] = [gift()?, gift()?, gift()?];
+        section::give(first, other).map_err(doing("giving while there is enough"))?;
+        let mut sections = room();
+        let why = loop {
+            match data(PAGE) {
+                Ok(section) if sections.len() < sections.capacity() => sections.push(section),
+                Ok(_) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        let (made, given, kept) = (sections.len(), section::give(second, other), section::give(third, child));
+        // First what was taken goes back: what is said about it needs room.
+        sections.drain(..).try_for_each(Section::delete).map_err(doing("giving sections back"))?;
+        same!(why, Some(Error::NoMemory), "the refusal of sections after {made}");
+        same!(given, Err(Error::NoMemory), "giving to another user's program when there were no more");
+        same!(kept, Ok(()), "giving to a task of the same user's");
+        section::give(second, other).map_err(doing("giving when there is enough again"))?;
+        super::end(child)
+    })
 }
 
 /// What the second user needs of it.
