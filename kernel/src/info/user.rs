@@ -25,6 +25,9 @@ const SECTIONS_OF_SYSTEM: usize = 4096;
 const POSTS: usize = 512;
 /// Users with a section of their own, which is never given back: so many, since nobody is charged for it. Others' objects are counted only.
 const USERS_MAX: usize = 16;
+/// Pages of a person's, at the most: with the head, and the page of what he was promised.
+const PAGES: u64 = 2
+    + ((TASKS * (words::<OwnTask>() + words::<Keys>()) + THREADS * words::<OwnThread>() + SECTIONS * words::<SectionRecord>() + POSTS * words::<Post>()) / 512) as u64;
 
 pub type OwnTaskSlot = Slot<{ words::<OwnTask>() }>;
 pub type OwnThreadSlot = Slot<{ words::<OwnThread>() }>;
@@ -52,13 +55,14 @@ pub struct User {
 static USERS: Mutex<Vec<&'static User>> = Mutex::new(Vec::new());
 static NOBODY: Once<User> = Once::new();
 
-/// The tables of this user, made for its first task.
+/// The tables of this user, made for its first task; or for a later one, if there were only frames then that others were promised.
 pub fn of(user: u64) -> &'static User {
     let mut users = USERS.lock();
     if let Some(found) = users.iter().find(|one| one.user == user) {
         return found;
     }
-    let made = if users.len() < USERS_MAX { User::new(user) } else { None };
+    let is_made = users.len() < USERS_MAX && promise::are_frames_plenty(PAGES);
+    let made = if is_made { User::new(user) } else { None };
     match made {
         Some(made) => {
             let made: &'static User = Box::leak(Box::new(made));

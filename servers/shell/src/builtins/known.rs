@@ -104,10 +104,10 @@ impl Known {
     }
 }
 
-/// What a user hears who came when all sections of users were given.
+/// What a user hears who came when all sections of users were given, or there was no memory for his.
 fn missing(has_own: bool, user: u64) -> Option<String> {
     (!has_own).then(|| {
-        format!("user {user} has no info section, as so many others have one: of his programs only what everybody may read is shown")
+        format!("user {user} has no info section, as so many others have one or memory was full when he came: of his programs only what everybody may read is shown")
     })
 }
 

@@ -86,7 +86,8 @@ pub fn is_called() -> Outcome {
 
 /// Does something while the second user's program is there, by its gate.
 pub fn beside_it(does: impl FnOnce(u64) -> Outcome) -> Outcome {
-    static STATUS: AtomicU64 = AtomicU64::new(u64::MAX);
+    static STATUS: AtomicU64 = AtomicU64::new(0);
+    STATUS.store(u64::MAX, Ordering::SeqCst);
     let client = MemoryClient::bind(names::lookup("memory").map_err(doing("memory"))?).map_err(doing("other-user"))?;
     let shared = data(PAGE).map_err(doing("memory for both"))?.base();
     let rights = Rights::READ | Rights::WRITE;

@@ -415,6 +415,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         // With limits that no check has.
         "takes-all" => ends(a_user_leaves_others_theirs()),
         "takes-memory" => ends(memory::a_user_leaves_others_memory()),
+        "comes-late" => ends(memory::who_comes_late_takes_nothing_of_others()),
         "gives-away" => ends(memory::who_gives_leaves_others_memory()),
         "strangers-caller" => ends(stranger::is_called()),
         _ => other_user(at),

@@ -4,7 +4,7 @@
 use super::{ENOUGH, beside_a_user};
 use crate::memory::data;
 use crate::report::{Outcome, doing};
-use crate::{holds, same, stranger};
+use crate::{holds, info, same, stranger};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -205,6 +205,33 @@ pub fn who_gives_leaves_others_memory() -> Outcome {
         section::give(second, other).map_err(doing("giving when there is enough again"))?;
         super::end(child)
     })
+}
+
+/// Where a user comes while there are only frames that others were promised, the pages of his info section are not taken of these: he has one when he comes again.
+pub fn who_comes_late_takes_nothing_of_others() -> Outcome {
+    let user = musubi::start().user();
+    let total = task::memory().map_err(doing("memory"))?.total;
+    let memory = Section::create(total, 0, kind::DATA, 0).map_err(doing("a section for all memory"))?;
+    let (pages, why) = fill(&memory, total / PAGE);
+    stub::section_resize(&Trap, memory.base(), pages.saturating_sub(BACK) * PAGE).map_err(doing("giving some back"))?;
+    let shown = || {
+        let mut shown = Err(String::new());
+        let outcome = stranger::beside_it(|_| {
+            shown = info::of_others(user).map(|all| all.len());
+            Ok(())
+        });
+        outcome.and(shown)
+    };
+    let late = shown();
+    memory.delete().map_err(doing("giving memory back"))?;
+    holds!(
+        matches!(why, Some(Error::NoMemory | Error::MemoryQuota)),
+        "the refusal of pages after {pages} of {}: {why:?}",
+        total / PAGE
+    );
+    same!(late, Ok(0), "other persons' sections when one has come late");
+    same!(shown(), Ok(1), "other persons' sections when he has come again");
+    Ok(())
 }
 
 /// What the second user needs of it.
