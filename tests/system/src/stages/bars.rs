@@ -144,8 +144,9 @@ pub fn memory(runs: &Runs) -> Result<()> {
         let taken = |way, bytes| instructions(runs.of("memory")?, case, way, bytes);
         let page = taken("light", 4096)?;
         ensure!(page <= bar, "{case} of a page takes {page} instructions, not {bar}");
+        // With what it takes to choose one.
         let in_turn = taken("light-two-in-turn", 4096)?;
-        ensure!(in_turn <= bar, "{case} of a page in two sections in turn takes {in_turn} instructions, not {bar}");
+        ensure!(in_turn <= bar + 20, "{case} of a page in two sections in turn takes {in_turn} instructions");
         let some = taken("light", 65536)?;
         ensure!(some <= 900, "{case} of 16 pages takes {some} instructions");
         let each = |bytes| taken("light", bytes).map(|all| all / (bytes / 4096));
