@@ -42,7 +42,7 @@ use arch::frames::Frame;
 use arch::shown::MACHINE;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use pages::{Marks, PageMap};
+use pages::{Cut, Marks, PageMap};
 use quota::Resource;
 use spin::{Mutex, Once};
 
@@ -115,6 +115,21 @@ pub struct State {
     pub name: [u8; NAME_LEN],
     /// What programs read of it.
     shown: Places,
+}
+
+/// What is left to be done when a section has become shorter.
+#[derive(Default)]
+struct Shorter {
+    stale: Stale,
+    cut: Cut<Arc<Frame>>,
+}
+
+impl Shorter {
+    /// Every processor has forgotten the pages, and they are freed. Call without locks.
+    fn flush(self) {
+        self.stale.flush();
+        drop(self.cut);
+    }
 }
 
 impl State {
@@ -387,14 +402,14 @@ impl Section {
     }
 
     /// Sets the length; pages beyond it leave all views, and are freed when what is returned is flushed.
-    fn set_len(&self, state: &mut State, len: u64) -> Stale {
+    fn set_len(&self, state: &mut State, len: u64) -> Shorter {
         let mut stale = Stale::default();
         if len < state.len {
             stale = view::change(&mut state.mapped, len, state.len - len, Change::Unmap);
             state.give_up_making();
         }
         let cut = state.pages.resize(len / PAGE);
-        let freed = (cut.len() as u64).min(state.charged);
+        let freed = cut.len().min(state.charged);
         state.charged -= freed;
         let shared = state.shared.saturating_sub(freed);
         state.owner.counts_shared(state.shared, shared);
@@ -402,10 +417,9 @@ impl Section {
         let pieces = state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE);
         state.owner.release(Resource::Frames, freed + pieces);
         state.count_lists();
-        stale.frames.extend(cut);
         state.len = len;
         state.acl.changed();
         state.show(self);
-        stale
+        Shorter { stale, cut }
     }
 }

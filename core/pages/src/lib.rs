@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod chunk;
+mod cut;
 mod list;
 mod marks;
 mod row;
@@ -16,6 +17,7 @@ use chunk::Chunk;
 use list::List;
 
 pub use chunk::CHUNK;
+pub use cut::Cut;
 pub use marks::Marks;
 pub use row::Row;
 pub use survey::Survey;
@@ -242,19 +244,19 @@ impl<P: Page> PageMap<P> {
 
     /// Changes the length. Returns the pages that were cut off; the caller drops them when no processor can reach them
     /// any more. Pages that are gained read as zeroes, whatever was there before.
-    pub fn resize(&mut self, len_pages: u64) -> Vec<P> {
-        let mut cut = Vec::new();
+    pub fn resize(&mut self, len_pages: u64) -> Cut<P> {
+        let mut cut = Cut::default();
         let (chunk, at) = split(len_pages);
         if len_pages < self.len_pages {
             let partly = if at > 0 { self.chunks.get_mut(chunk) } else { None };
             if let Some(partly) = partly {
-                Arc::make_mut(partly).cut(at, &mut cut);
+                Arc::make_mut(partly).cut(at, &mut cut.pages);
                 self.forget_if_empty(chunk);
             }
             let beyond = self.chunks.split_off(chunk + usize::from(at > 0));
             beyond.for_each(|chunk| {
                 self.bytes -= chunk.bytes();
-                Chunk::take(chunk, &mut |page| cut.push(page));
+                cut.chunks.push(chunk);
             });
         }
         self.len_pages = len_pages;

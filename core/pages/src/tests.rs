@@ -183,7 +183,7 @@ fn pages_taken_out_of_a_shared_chunk_outlive_the_other_owner() {
     let mut two = one.clone_shared();
     let cut = two.resize(0);
     drop(one);
-    assert_eq!(cut.iter().map(|page| page.value.get()).collect::<Vec<_>>(), [9]);
+    assert_eq!(cut.pages().map(|page| page.value.get()).collect::<Vec<_>>(), [9]);
     assert_eq!(memory.0.get(), 1);
     drop(cut);
     assert_eq!(memory.0.get(), 0);
@@ -316,7 +316,7 @@ fn run(family: &mut Vec<Section>, memory: &Memory, step: Step) -> Result<(), Tes
         Step::Clone(_) => {}
         Step::Resize(_, len) => {
             let section = &mut family[which];
-            let mut cut: Vec<u8> = section.map.resize(len).iter().map(|page| page.value.get()).collect();
+            let mut cut: Vec<u8> = section.map.resize(len).pages().map(|page| page.value.get()).collect();
             let mut expected: Vec<u8> = section.model.iter().skip(len as usize).flatten().copied().collect();
             cut.sort();
             expected.sort();

@@ -1,11 +1,11 @@
 //! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
 
-use super::{SLICE, Section, State, passers};
+use super::{SLICE, Section, Shorter, State, passers};
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched::{self, Progress};
 use crate::task::Task;
-use crate::view::{self, Stale};
+use crate::view;
 use crate::{post, text};
 
 use abi::section::kind;
@@ -194,12 +194,12 @@ impl Section {
     }
 
     /// Sets the length; where there are many structures beyond it some of them end, and it stays as it is, which `len` says then.
-    pub(super) fn set_len_some(&self, state: &mut State, len: &mut u64) -> Stale {
+    pub(super) fn set_len_some(&self, state: &mut State, len: &mut u64) -> Shorter {
         if self.cut_structures(state, *len) {
             return self.set_len(state, *len);
         }
         *len = state.len;
-        Stale::default()
+        Shorter::default()
     }
 
     /// Structures that do not lie in `len` bytes are none any more, as many as there is time for with interrupts off. Whether that was all.
