@@ -223,7 +223,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
             musubi::println!("{}", (end - begin) * 1_000_000 / (ended - began));
             0
         }
-        "flooder" | "takes-all" | "takes-memory" | "comes-late" | "gives-away" | "strangers-caller" | "other-user" => {
+        "flooder" | "takes-all" | "takes-memory" | "gives-away" | "strangers-caller" | "other-user" => {
             crate::two_users::run(role, words)
         }
         "placed" => crate::place::role(),

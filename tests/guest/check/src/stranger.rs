@@ -4,6 +4,7 @@
 use crate::memory::{data, load, load_text, store, store_text};
 use crate::report::{Outcome, doing};
 use crate::sections::everybody;
+use crate::two_users::memory;
 use crate::{holds, same};
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::abi::calls::stub;
@@ -29,6 +30,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// What it is asked for.
 const AUTHOR: u64 = 0;
 const NAME: u64 = 1;
+const GIVES: u64 = 2;
 
 /// On its callers' threads.
 struct Stranger;
@@ -37,6 +39,7 @@ impl Skeleton for Stranger {
     fn dispatch(&self, caller: &Caller, _: u64, words: &[u64; 6]) -> Values {
         match words[0] {
             AUTHOR => Values::of(makes_author(caller.task)),
+            GIVES => Values::of(memory::gives(caller.task)),
             _ => Values::of(plain_call(words[1], [0; 6]).and_then(result_of)),
         }
     }
@@ -85,7 +88,7 @@ pub fn is_called() -> Outcome {
 }
 
 /// Does something while the second user's program is there, by its gate.
-pub fn beside_it(does: impl FnOnce(u64) -> Outcome) -> Outcome {
+fn beside_it(does: impl FnOnce(u64) -> Outcome) -> Outcome {
     static STATUS: AtomicU64 = AtomicU64::new(0);
     STATUS.store(u64::MAX, Ordering::SeqCst);
     let client = MemoryClient::bind(names::lookup("memory").map_err(doing("memory"))?).map_err(doing("other-user"))?;
@@ -107,6 +110,16 @@ pub fn beside_it(does: impl FnOnce(u64) -> Outcome) -> Outcome {
     other.join().map_err(doing("join"))?;
     same!(STATUS.load(Ordering::SeqCst), 0, "the other user: {}", load_text(shared + REASON));
     outcome
+}
+
+/// The first user's: what the stranger has may become his.
+pub fn is_given() -> Outcome {
+    beside_it(|gate| {
+        let bound = Bound::bind(gate, 0).map_err(doing("bind"))?;
+        let given = bound.call(0, [GIVES, 0, 0, 0, 0, 0]).and_then(result_of);
+        same!(given, Ok(0b111), "whether he was refused more, to give, and to give when there is enough again");
+        bound.unbind().map_err(doing("unbind"))
+    })
 }
 
 fn calls(gate: u64) -> Outcome {

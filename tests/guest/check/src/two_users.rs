@@ -1,7 +1,7 @@
 //! Two users, and two programs of one: whatever the one takes of posts, messages, waits and accounts, the other one has its part, and so have
 //! servers and drivers (K1-41, K1-U12). The second user's programs are started by a server of the system's, `tests/guest/other-user`.
 
-mod memory;
+pub mod memory;
 
 use crate::info;
 use crate::interrupts::{keyboard, probe};
@@ -415,8 +415,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         // With limits that no check has.
         "takes-all" => ends(a_user_leaves_others_theirs()),
         "takes-memory" => ends(memory::a_user_leaves_others_memory()),
-        "comes-late" => ends(memory::who_comes_late_takes_nothing_of_others()),
-        "gives-away" => ends(memory::who_gives_leaves_others_memory()),
+        "gives-away" => ends(stranger::is_given()),
         "strangers-caller" => ends(stranger::is_called()),
         _ => other_user(at),
     }

@@ -78,12 +78,6 @@ pub fn cases() -> Vec<Case> {
             .timeout(400)
             .spread()
             .placed_thoroughly(),
-        sh("who_comes_late_takes_nothing_of_others", "limit sections=60000 check as comes-late")
-            .ours("other-user", "bin/memory")
-            .mem("128M")
-            .timeout(400)
-            .spread()
-            .placed_thoroughly(),
         sh("who_gives_leaves_others_memory", "limit sections=60000 check as gives-away")
             .ours("other-user", "bin/memory")
             .mem("128M")

@@ -4,7 +4,7 @@
 use super::{ENOUGH, beside_a_user};
 use crate::memory::data;
 use crate::report::{Outcome, doing};
-use crate::{holds, info, same, stranger};
+use crate::{holds, same};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -177,61 +177,27 @@ pub fn a_user_leaves_others_memory() -> Outcome {
     [Also::Nothing, Also::Windows, Also::Lists].into_iter().try_for_each(leaves_others_memory)
 }
 
-/// Who has as much of the kernel's heap as he may gives nothing of it to another user's program, or he could have as much again, and that one what others were promised. Within
-/// his own programs he may, and to others where there is enough.
-pub fn who_gives_leaves_others_memory() -> Outcome {
-    stranger::beside_it(|_| {
-        let other = task::list().find(|one| one.user == 2).ok_or("there is no other user")?.task;
-        let user = musubi::start().user();
-        let child = task::create(&Limits::default(), user, b"child").map_err(doing("a task"))?;
-        // Nothing was ever stored there: it is of frames that there are enough.
-        let gift = || data(PAGE).map_err(doing("a gift")).map(|section| section.base());
-        let [first, second, third] = [gift()?, gift()?, gift()?];
-        section::give(first, other).map_err(doing("giving while there is enough"))?;
-        let mut sections = room();
-        let why = loop {
-            match data(PAGE) {
-                Ok(section) if sections.len() < sections.capacity() => sections.push(section),
-                Ok(_) => break None,
-                Err(error) => break Some(error),
-            }
-        };
-        let (made, given, kept) = (sections.len(), section::give(second, other), section::give(third, child));
-        // First what was taken goes back: what is said about it needs room.
-        sections.drain(..).try_for_each(Section::delete).map_err(doing("giving sections back"))?;
-        same!(why, Some(Error::NoMemory), "the refusal of sections after {made}");
-        same!(given, Err(Error::NoMemory), "giving to another user's program when there were no more");
-        same!(kept, Ok(()), "giving to a task of the same user's");
-        section::give(second, other).map_err(doing("giving when there is enough again"))?;
-        super::end(child)
-    })
-}
-
-/// Where a user comes while there are only frames that others were promised, the pages of his info section are not taken of these: he has one when he comes again.
-pub fn who_comes_late_takes_nothing_of_others() -> Outcome {
-    let user = musubi::start().user();
-    let total = task::memory().map_err(doing("memory"))?.total;
-    let memory = Section::create(total, 0, kind::DATA, 0).map_err(doing("a section for all memory"))?;
-    let (pages, why) = fill(&memory, total / PAGE);
-    stub::section_resize(&Trap, memory.base(), pages.saturating_sub(BACK) * PAGE).map_err(doing("giving some back"))?;
-    let shown = || {
-        let mut shown = Err(String::new());
-        let outcome = stranger::beside_it(|_| {
-            shown = info::of_others(user).map(|all| all.len());
-            Ok(())
-        });
-        outcome.and(shown)
+/// Of a stranger on whose thread a program of this user's calls: who has as much of the kernel's heap as he may gives nothing of it to another user's program, or
+/// he could have as much again, and that one what others were promised. Where there is enough he may. Bits: whether he was refused more, to give, and to
+/// give when there is enough again.
+pub fn gives(task: u64) -> Result<u64, Error> {
+    // Nothing was ever stored there: it is of frames that there are enough.
+    let gift = || data(PAGE).map(|section| section.base());
+    let (first, second) = (gift()?, gift()?);
+    section::give(first, task)?;
+    let mut sections = room();
+    let why = loop {
+        match data(PAGE) {
+            Ok(section) if sections.len() < sections.capacity() => sections.push(section),
+            Ok(_) => break None,
+            Err(error) => break Some(error),
+        }
     };
-    let late = shown();
-    memory.delete().map_err(doing("giving memory back"))?;
-    holds!(
-        matches!(why, Some(Error::NoMemory | Error::MemoryQuota)),
-        "the refusal of pages after {pages} of {}: {why:?}",
-        total / PAGE
-    );
-    same!(late, Ok(0), "other persons' sections when one has come late");
-    same!(shown(), Ok(1), "other persons' sections when he has come again");
-    Ok(())
+    let given = section::give(second, task);
+    sections.drain(..).try_for_each(Section::delete)?;
+    let again = section::give(second, task);
+    let bits = [why == Some(Error::NoMemory), given == Err(Error::NoMemory), again.is_ok()];
+    Ok(bits.into_iter().enumerate().map(|(at, bit)| u64::from(bit) << at).sum())
 }
 
 /// What the second user needs of it.
