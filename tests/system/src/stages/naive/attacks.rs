@@ -20,12 +20,12 @@ pub const RULES: &[Rule] = &[
         on(
             4,
             also(
-                "kernel/src/section.rs",
+                "kernel/src/section/copy.rs",
                 ["                new.len = state.len;\n", "                new.len = len;\n"],
                 rule(
                     "CUBIX-9",
                     "a_clone_is_as_long_as_its_pages",
-                    "kernel/src/section.rs",
+                    "kernel/src/section/copy.rs",
                     [
                         "        let made = owner.charge_shared(resident, shared, None)",
                         "        let len = self.state.lock().len;\n        let made = owner.charge_shared(resident, shared, None)",
@@ -91,7 +91,7 @@ pub const RULES: &[Rule] = &[
         rule(
             "waits",
             "a_turn_ends_with_an_alarm",
-            "kernel/src/sched.rs",
+            "kernel/src/sched/out.rs",
             ["let quantum = if here.queue.is_empty()", "let quantum = if true || here.queue.is_empty()"],
             ["", "alarm"],
         ),

@@ -192,7 +192,7 @@ pub const RULES: &[Rule] = &[
     )),
     // The gate finds the frame on top by GS, whose base the kernel sets.
     of_keys(also(
-        "kernel/src/sched.rs",
+        "kernel/src/sched/out.rs",
         [
             "if inner.domain.in_window { inner.segments } else { (0, 0) };\n    if *segments != wanted {",
             "if inner.domain.in_window { inner.segments } else { (0, abi::gate::GATE_BASE + (1 << 30) + 0x1000) };\n    if wanted != (1, 0) {",
@@ -209,7 +209,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "H5",
         "a_personality_has_no_bases_of_its_programs",
-        "kernel/src/sched.rs",
+        "kernel/src/sched/out.rs",
         ["let wanted = if inner.domain.in_window { inner.segments } else { (0, 0) };", "let wanted = inner.segments;"],
         ["window", "what_a_personality_finds_by_fs"],
     ),

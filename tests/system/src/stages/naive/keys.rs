@@ -32,14 +32,17 @@ pub const RULES: &[Rule] = &[
         "H6",
         "nobody_writes_what_is_looked_through",
         "kernel/src/text.rs",
-        ["        view::leave_all(self);\n        self.look_through();", "        self.look_through();"],
+        [
+            "                view::leave_all(self);\n                Looked::default()",
+            "                Looked::default()",
+        ],
         ["code", "code_changed_while_it_is_sealed"],
     )),
     of_keys(rule(
         "H6",
         "unclear_code_has_no_keys",
         "kernel/src/text.rs",
-        ["if !summary.is_clear() || before", "if before"],
+        ["if !summary.is_clear() || looked.before", "if looked.before"],
         ["code", "keys_opened_by_unclear_code"],
     )),
     rule(
@@ -55,7 +58,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "H6",
         "a_clone_without_pages_becomes_no_text",
-        "kernel/src/section.rs",
+        "kernel/src/section/copy.rs",
         [" || new.len > 0 || new.sealing || new.cloning || new.paged", " || new.len > 0 || new.paged"],
         ["code", "a_clone_that_is_sealed_as_it_comes"],
     ),
@@ -80,7 +83,7 @@ pub const RULES: &[Rule] = &[
         "H7",
         "borders_of_pages_are_searched",
         "kernel/src/text.rs",
-        [" || before.is_some_and(|before| scan::borders(before, summary))", ""],
+        [" || looked.before.is_some_and(|before| scan::borders(before, summary))", ""],
         ["code", "hidden_instructions_are_found"],
     )),
     of_keys(rule(
@@ -104,7 +107,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "H17",
         "a_secrets_clone_is_a_secret",
-        "kernel/src/section.rs",
+        "kernel/src/section/copy.rs",
         ["                clone.secret.store(self.is_secret(), Ordering::Release);\n", ""],
         ["secrets", "a_clone_of_a_secret_is_one"],
     ),

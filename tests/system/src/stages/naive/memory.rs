@@ -227,7 +227,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "CUBIX-9",
         "an_original_keeps_its_address",
-        "kernel/src/section.rs",
+        "kernel/src/section/copy.rs",
         ["                    clone.kept_original.call_once(|| Kept::at(self.original()));\n", ""],
         ["anew", "nobody_comes_to_lie_where_a_clones_original_was"],
     ),
