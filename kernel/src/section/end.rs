@@ -29,6 +29,7 @@ impl Section {
             if let Ok(Progress::More) = self.resize(by, SLICE) {
                 return Ok(Progress::More);
             }
+            sched::breathe();
         }
         self.delete_if(by, || Ok(())).map(|()| Progress::Done)
     }
