@@ -106,9 +106,10 @@ impl<P: Page> Chunk<P> {
         self.resident -= (cut.len() - before) as u64;
     }
 
-    /// Moves the pages of `[at, at + count)` out.
-    pub(crate) fn take_out(&mut self, at: usize, count: usize, out: &mut impl FnMut(P)) {
+    /// Moves the pages of `[at, at + count)` out. How many these were.
+    pub(crate) fn take_out(&mut self, at: usize, count: usize, out: &mut impl FnMut(P)) -> u64 {
         self.broken();
+        let before = self.resident;
         let end = (at + count).min(self.pages.len());
         for place in self.pages.get_mut(at..end).into_iter().flatten() {
             if let Some(page) = place.take() {
@@ -116,6 +117,7 @@ impl<P: Page> Chunk<P> {
                 out(page);
             }
         }
+        before - self.resident
     }
 
     /// How many of these are there.
@@ -153,9 +155,9 @@ impl<P: Page> Chunk<P> {
         self.resident
     }
 
-    /// Of each page, whether it is there.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&P>> {
-        self.pages.iter().map(Option::as_ref)
+    /// Of each page from `at` on, as far as there is room, whether it is there.
+    pub(crate) fn places(&self, at: usize) -> impl Iterator<Item = Option<&P>> {
+        self.pages.iter().skip(at).map(Option::as_ref)
     }
 
     pub(crate) fn pages(&self) -> impl Iterator<Item = &P> {

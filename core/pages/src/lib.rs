@@ -55,6 +55,8 @@ pub struct PageMap<P: Page> {
     /// What is not there are chunks without a page.
     chunks: List<Arc<Chunk<P>>>,
     len_pages: u64,
+    /// How many pages there are in all chunks.
+    resident: u64,
     /// What the chunks take in memory, at the most.
     bytes: u64,
 }
@@ -78,7 +80,7 @@ fn parts(first: u64, count: u64) -> impl Iterator<Item = (usize, usize, usize)> 
 impl<P: Page> PageMap<P> {
     /// A map of `len_pages` pages, none of them resident.
     pub fn new(len_pages: u64) -> PageMap<P> {
-        PageMap { chunks: List::new(), len_pages, bytes: 0 }
+        PageMap { chunks: List::new(), len_pages, resident: 0, bytes: 0 }
     }
 
     /// What its chunks take in memory at the most, those that it has in common with clones included.
@@ -189,6 +191,7 @@ impl<P: Page> PageMap<P> {
             }
             let (more, all) = chunk.fill(at, some, &mut make);
             made += more;
+            self.resident += more;
             if !all {
                 self.forget_if_empty(index);
                 break;
@@ -222,6 +225,7 @@ impl<P: Page> PageMap<P> {
         let chunk = self.chunks.get_mut(index)?;
         chunk.get(at)?;
         let taken = Arc::make_mut(chunk).remove(at);
+        self.resident -= u64::from(taken.is_some());
         self.forget_if_empty(index);
         taken
     }
@@ -251,11 +255,13 @@ impl<P: Page> PageMap<P> {
             let partly = if at > 0 { self.chunks.get_mut(chunk) } else { None };
             if let Some(partly) = partly {
                 Arc::make_mut(partly).cut(at, &mut cut.pages);
+                self.resident -= cut.pages.len() as u64;
                 self.forget_if_empty(chunk);
             }
             let beyond = self.chunks.split_off(chunk + usize::from(at > 0));
             beyond.for_each(|chunk| {
                 self.bytes -= chunk.bytes();
+                self.resident -= chunk.resident();
                 cut.chunks.push(chunk);
             });
         }
@@ -277,13 +283,14 @@ impl<P: Page> PageMap<P> {
             if some == CHUNK {
                 self.chunks.remove(chunk).into_iter().for_each(|chunk| {
                     self.bytes -= chunk.bytes();
+                    self.resident -= chunk.resident();
                     Chunk::take(chunk, &mut out);
                 });
             } else if let Some(here) = self.chunks.get_mut(chunk)
                 && here.has_any(at, some as usize)
             {
                 // (A clone's chunk is made one of our own only if there is something to be taken from it.)
-                Arc::make_mut(here).take_out(at, some as usize, &mut out);
+                self.resident -= Arc::make_mut(here).take_out(at, some as usize, &mut out);
                 self.forget_if_empty(chunk);
             }
             page += some;
@@ -323,21 +330,25 @@ impl<P: Page> PageMap<P> {
             if let Some(chunk) = Arc::get_mut(chunk) {
                 chunk.is_shared_now();
             }
-            clone.bytes += chunk.bytes();
-            clone.chunks.get_or_insert_with(at, || chunk.clone());
+            let PageMap { chunks, resident, bytes, .. } = &mut *clone;
+            chunks.get_or_insert_with(at, || {
+                *bytes += chunk.bytes();
+                *resident += chunk.resident();
+                chunk.clone()
+            });
         }
         chunks.next().map(|(at, _)| at as u64 * CHUNK)
     }
 
     /// How many pages are resident.
     pub fn resident(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.resident()).sum()
+        self.resident
     }
 
     /// Takes all pages out; the length stays. The caller drops them when no processor can reach them any more.
     pub fn take_all(&mut self) -> Vec<P> {
         let mut all = Vec::new();
-        self.bytes = 0;
+        (self.resident, self.bytes) = (0, 0);
         self.chunks.split_off(0).for_each(|chunk| Chunk::take(chunk, &mut |page| all.push(page)));
         all
     }
@@ -367,7 +378,9 @@ impl<P: Page> PageMap<P> {
         if at >= chunk.room() {
             self.bytes += chunk.grow(at + 1);
         }
-        chunk.put(at, content)
+        let old = chunk.put(at, content);
+        self.resident += u64::from(old.is_none());
+        old
     }
 }
 

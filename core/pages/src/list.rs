@@ -76,10 +76,6 @@ impl<T> List<T> {
         low.chain(self.high.range_mut(at..).map(|(at, one)| (*at, one)))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.low.iter().flatten().chain(self.high.values())
-    }
-
     /// What the places of the first ones take in memory, at the most.
     pub(crate) fn bytes(&self) -> u64 {
         (2 * self.low.len() * size_of::<Option<T>>()) as u64
@@ -119,7 +115,6 @@ mod tests {
                 }
                 prop_assert!(list.from(at).eq(plain.range(at..).map(|(at, one)| (*at, one))));
                 prop_assert!(list.from_mut(at).map(|(at, one)| (at, *one)).eq(plain.range(at..).map(|(at, one)| (*at, *one))));
-                prop_assert!(list.iter().eq(plain.values()));
                 prop_assert_eq!((list.get(at).copied(), list.get_mut(at).copied()), (plain.get(&at).copied(), plain.get(&at).copied()));
                 prop_assert!(plain.keys().all(|at| *at < list.end()));
             }

@@ -1,10 +1,10 @@
-//! What the pages of a map are, counted piece by piece: a map may be long, and whoever holds it does so for a moment only.
+//! What the pages of a map are, counted part by part: a map may be long, and whoever holds it does so for a moment only.
 
 use crate::chunk::{CHUNK, Chunk};
-use crate::{Page, PageMap};
+use crate::{Page, PageMap, split};
 use alloc::sync::Arc;
 
-/// What was counted so far.
+/// What was counted of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub resident: u64,
@@ -12,49 +12,53 @@ pub struct Survey {
     pub shared: u64,
     /// Of these lie in chunks that are in a row.
     pub in_rows: u64,
-    /// In how many pieces of memory they lie.
+    /// How many pieces of memory begin there.
     pub pieces: u64,
-    /// The first chunk that was not looked at, and where the memory behind the last page lies.
-    chunk: usize,
-    next: Option<u64>,
-}
-
-impl Survey {
-    fn see(&mut self, at: Option<u64>, count: u64) {
-        self.pieces += u64::from(at.is_some() && at != self.next);
-        self.next = at.map(|at| at + count);
-    }
 }
 
 impl<P: Page> PageMap<P> {
-    /// Goes on with `survey`, for `most` chunks of 512 pages. `place` says where the memory of a page is, counted in pages. Whether that was the
-    /// last: what changes in between is counted as it was or as it is.
-    pub fn survey(&self, survey: &mut Survey, most: usize, place: impl Fn(&P) -> u64) -> bool {
-        let mut seen = 0;
-        for (at, chunk) in self.chunks.from(survey.chunk).take(most) {
-            seen += 1;
-            if at > survey.chunk {
-                // Nothing was before it.
-                survey.next = None;
+    /// Counts the pages from `from` on, in at most `most` chunks of 512 in which there are any. `place` says where the memory of a page is, counted in
+    /// pages. Value: what was counted, and where that goes on; `None`: that was all. Nothing else is to be kept in between: whether a part begins in the
+    /// middle of a piece is seen from the page before it.
+    pub fn survey(&self, from: u64, most: usize, place: impl Fn(&P) -> u64) -> (Survey, Option<u64>) {
+        let mut survey = Survey::default();
+        let mut see = |next: &mut Option<u64>, at: Option<u64>, count: u64| {
+            survey.pieces += u64::from(at.is_some() && at != *next);
+            *next = at.map(|at| at + count);
+        };
+        // Where memory that goes on with that of the last page would be, and the chunk after it.
+        let mut next = from.checked_sub(1).and_then(|before| self.get(before)).map(|before| place(before) + 1);
+        let (mut behind, mut skip) = split(from);
+        let mut chunks = self.chunks.from(behind);
+        for (at, chunk) in chunks.by_ref().take(most) {
+            if at > behind {
+                // Nothing is there in between.
+                (next, skip) = (None, 0);
             }
-            survey.chunk = at + 1;
-            survey.resident += chunk.resident();
-            survey.shared += shared(chunk);
+            let rest = CHUNK as usize - skip;
+            let resident = chunk.resident_in(skip, rest);
+            survey.resident += resident;
+            survey.shared += shared(chunk, skip, resident);
             if chunk.is_row() {
-                survey.in_rows += CHUNK;
-                survey.see(chunk.get(0).map(&place), CHUNK);
+                survey.in_rows += resident;
+                see(&mut next, chunk.get(skip).map(&place), resident);
             } else {
-                chunk.places().for_each(|page| survey.see(page.map(&place), 1));
+                chunk.places(skip).for_each(|page| see(&mut next, page.map(&place), 1));
             }
+            if chunk.room() < CHUNK as usize {
+                next = None;
+            }
+            (behind, skip) = (at + 1, 0);
         }
-        seen < most || survey.chunk >= self.chunks.end()
+        (survey, chunks.next().map(|(at, _)| at as u64 * CHUNK))
     }
 }
 
-fn shared<P: Page>(chunk: &Arc<Chunk<P>>) -> u64 {
+/// How many of the pages from `at` on, of which so many are there, somebody else holds, too.
+fn shared<P: Page>(chunk: &Arc<Chunk<P>>, at: usize, resident: u64) -> u64 {
     match chunk.is_exclusive() {
         true if chunk.is_alone() => 0,
-        true => chunk.pages().filter(|page| !page.is_exclusive()).count() as u64,
-        false => chunk.resident(),
+        true => chunk.places(at).flatten().filter(|page| !page.is_exclusive()).count() as u64,
+        false => resident,
     }
 }

@@ -9,12 +9,22 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many pages somebody else has, too, counted in two pieces.
+/// How many pages somebody else has, too, counted in two parts.
 fn shared<P: Page>(map: &PageMap<P>) -> u64 {
-    let mut survey = Survey::default();
-    while !map.survey(&mut survey, 2, |_| 0) {}
-    assert_eq!(survey.resident, map.resident());
-    survey.shared
+    let (mut from, mut counted) = (Some(0), [0, 0]);
+    while let Some(at) = from {
+        let (part, next) = map.survey(at, 2, |_| 0);
+        counted = [counted[0] + part.resident, counted[1] + part.shared];
+        from = next;
+    }
+    assert_eq!(counted[0], map.resident());
+    counted[1]
+}
+
+/// What is kept of a map is what its chunks come to.
+fn sums_up<P: Page>(map: &PageMap<P>) -> bool {
+    let sum = |of: fn(&Chunk<P>) -> u64| map.chunks.from(0).map(|(_, chunk)| of(chunk)).sum::<u64>();
+    (map.resident(), map.bytes()) == (sum(|chunk| chunk.pages().count() as u64), sum(Chunk::bytes))
 }
 
 /// A page of one byte that counts how many pages there are.
@@ -93,6 +103,7 @@ proptest! {
         let is_out = |page: &u64| (first..first + count).contains(page);
         let wanted: Vec<u8> = there.iter().filter(|page| is_out(page)).map(|page| *page as u8).collect();
         prop_assert_eq!((out.len() as u64 + map.resident(), out), (there.len() as u64, wanted));
+        prop_assert!(sums_up(&map) && clone.iter().all(sums_up));
         for page in 0..1100 {
             let value = there.contains(&page).then_some(page as u8);
             prop_assert_eq!(read(&map, page), value.filter(|_| !is_out(&page)));
@@ -139,6 +150,7 @@ proptest! {
         });
         prop_assert_eq!(made, most.min(absent.len() as u64));
         prop_assert_eq!(map.resident(), there.len() as u64 + made);
+        prop_assert!(sums_up(&map) && clone.iter().all(sums_up));
         let new = &absent[..made as usize];
         for page in 0..1100 {
             let old = there.contains(&page).then_some(7);
@@ -224,12 +236,17 @@ enum Step {
     Supply(usize, u64, u8),
     Clone(usize),
     Resize(usize, u64),
+    Fill(usize, u64, u64),
+    Take(usize, u64, u64),
+    TakeOne(usize, u64),
     TakeAll(usize),
     Delete(usize),
 }
 
 /// The borders of chunks, and little else.
 const PAGES: [u64; 9] = [0, 1, 510, 511, 512, 513, 1023, 1024, 1030];
+/// As many from each on are made at once, at most.
+const MORE: u64 = 4;
 
 fn step() -> impl Strategy<Value = Step> {
     let page = || prop::sample::select(&PAGES[..]);
@@ -241,6 +258,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (map(), page(), 1..=u8::MAX).prop_map(|(map, page, value)| Step::Supply(map, page, value)),
         4 => map().prop_map(Step::Clone),
         2 => (map(), page(), 0..2u64).prop_map(|(map, page, more)| Step::Resize(map, page + more)),
+        2 => (map(), page(), 0..=MORE).prop_map(|(map, page, count)| Step::Fill(map, page, count)),
+        2 => (map(), page(), 0..1100u64).prop_map(|(map, page, count)| Step::Take(map, page, count)),
+        1 => (map(), page()).prop_map(|(map, page)| Step::TakeOne(map, page)),
         1 => map().prop_map(Step::TakeAll),
         2 => map().prop_map(Step::Delete),
     ]
@@ -265,6 +285,9 @@ fn run(family: &mut Vec<Section>, memory: &Memory, step: Step) -> Result<(), Tes
     | Step::Supply(which, ..)
     | Step::Clone(which)
     | Step::Resize(which, _)
+    | Step::Fill(which, ..)
+    | Step::Take(which, ..)
+    | Step::TakeOne(which, _)
     | Step::TakeAll(which)
     | Step::Delete(which)) = step;
     let which = which % family.len();
@@ -328,6 +351,31 @@ fn run(family: &mut Vec<Section>, memory: &Memory, step: Step) -> Result<(), Tes
             prop_assert!(end <= len.next_multiple_of(CHUNK).max(64 * CHUNK));
             prop_assert!((end..len).all(|page| section.map.get(page).is_none()));
         }
+        Step::Fill(_, first, count) if family[which].holds(first) => {
+            let Section { map, model } = &mut family[which];
+            let count = count.min(map.len_pages() - first);
+            // There is memory for some of them.
+            let mut left = count / 2;
+            let made = map.fill(first, count, || {
+                left = left.checked_sub(1)?;
+                Some(memory.page(7))
+            });
+            let absent = model[first as usize..(first + count) as usize].iter_mut().filter(|page| page.is_none());
+            prop_assert_eq!(absent.take(made as usize).map(|page| *page = Some(7)).count() as u64, made);
+        }
+        Step::Fill(..) => {}
+        Step::Take(_, first, count) => {
+            let Section { map, model } = &mut family[which];
+            let mut taken = 0;
+            map.take(first, count, |_| taken += 1);
+            let there = model.iter_mut().skip(first as usize).take(count as usize).filter_map(Option::take);
+            prop_assert_eq!(taken, there.count());
+        }
+        Step::TakeOne(_, page) => {
+            let Section { map, model } = &mut family[which];
+            let there = model.get_mut(page as usize).and_then(Option::take);
+            prop_assert_eq!(map.take_one(page).map(|page| page.value.get()), there);
+        }
         Step::TakeAll(_) => {
             let section = &mut family[which];
             let taken = section.map.take_all();
@@ -349,8 +397,7 @@ fn check(family: &[Section], memory: &Memory) -> Result<(), TestCaseError> {
     let mut distinct = BTreeSet::new();
     for (at, section) in family.iter().enumerate() {
         let mut shared = 0;
-        let neighbours = PAGES.map(|page| page + 1);
-        for page in BTreeSet::from_iter(PAGES.into_iter().chain(neighbours)) {
+        for page in BTreeSet::from_iter(PAGES.into_iter().flat_map(|page| page..page + MORE)) {
             let model = section.model.get(page as usize).copied().flatten();
             prop_assert_eq!(read(&section.map, page), model);
             let Some(mine) = section.map.get(page) else {
@@ -368,7 +415,7 @@ fn check(family: &[Section], memory: &Memory) -> Result<(), TestCaseError> {
         prop_assert_eq!(self::shared(&section.map), shared);
         let is_empty = |(at, chunk): (usize, &Arc<Chunk<_>>)| at > 0 && chunk.resident() == 0;
         prop_assert!(!section.map.chunks.from(0).any(is_empty), "nobody pays for a chunk without a page");
-        prop_assert_eq!(section.map.bytes(), section.map.chunks.iter().map(|chunk| chunk.bytes()).sum::<u64>());
+        prop_assert!(sums_up(&section.map));
     }
     prop_assert_eq!(memory.0.get(), distinct.len(), "pages that nobody has do not stay");
     Ok(())

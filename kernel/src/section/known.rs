@@ -129,11 +129,16 @@ impl Section {
     /// Call without locks: the pages of a long section are counted in stretches.
     fn info(&self, domain: &Domain) -> SectionInfo {
         let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
-        let mut pages = Survey::default();
+        let (mut pages, mut from) = (Survey::default(), 0);
         let state = loop {
             let state = self.state.lock();
-            if state.pages.survey(&mut pages, CHUNKS_AT_ONCE, large::place) {
-                break state;
+            let (part, next) = state.pages.survey(from, CHUNKS_AT_ONCE, large::place);
+            pages.shared += part.shared;
+            pages.in_rows += part.in_rows;
+            pages.pieces += part.pieces;
+            match next {
+                Some(next) => from = next,
+                None => break state,
             }
             drop(state);
             sched::breathe();
@@ -145,7 +150,7 @@ impl Section {
             kind: self.kind(),
             owner: state.owner.number,
             original: self.original(),
-            resident: pages.resident,
+            resident: state.pages.resident(),
             shared: pages.shared,
             large: pages.in_rows,
             pieces: pages.pieces,

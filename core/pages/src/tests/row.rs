@@ -1,6 +1,7 @@
 //! Rows against what they are by definition.
 
 use super::super::*;
+use super::sums_up;
 use proptest::prelude::*;
 
 /// A page that only knows where its memory is.
@@ -24,7 +25,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (map, page) = (|| 0..10usize, || prop::sample::select(vec![0, 1, 5, 511, 512, 1023, 1024, 1535]));
+    let (map, page) = (|| 0..10usize, || prop::sample::select(vec![0, 1, 3, 5, 511, 512, 513, 1023, 1024, 1535]));
     prop_oneof![
         4 => (map(), 0..CHUNKS, any::<bool>()).prop_map(|(map, chunk, row)| Step::Fill(map, chunk, row)),
         3 => map().prop_map(Step::FillAll),
@@ -35,6 +36,36 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (map(), page()).prop_map(|(map, page)| Step::Share(map, page)),
         1 => Just(Step::Unshare),
     ]
+}
+
+/// The pages are counted in parts, from the beginning, and from the middle of something on.
+fn counts(map: &Map, places: &[Option<u64>], writable: &[bool]) -> Result<(), TestCaseError> {
+    let begins = |at: usize| places[at].is_some() && (at == 0 || places[at - 1].map(|before| before + 1) != places[at]);
+    for first in [0, 4, 300, 512, 1025, CHUNKS * CHUNK, u64::MAX] {
+        let all = || first as usize..places.len();
+        let wanted = Survey {
+            resident: all().filter(|at| places[*at].is_some()).count() as u64,
+            shared: all().filter(|at| places[*at].is_some() && !writable[*at]).count() as u64,
+            // (As the map says it, which is looked at elsewhere.)
+            in_rows: all().filter(|at| map.chunk(at / CHUNK as usize).is_some_and(|chunk| chunk.is_row())).count()
+                as u64,
+            pieces: all().filter(|at| begins(*at)).count() as u64,
+        };
+        for most in 1..=CHUNKS as usize {
+            let (mut counted, mut from) = (Survey::default(), Some(first));
+            while let Some(at) = from {
+                let (part, next) = map.survey(at, most, |page| **page);
+                prop_assert!(next.is_none_or(|next| next > at));
+                counted.resident += part.resident;
+                counted.shared += part.shared;
+                counted.in_rows += part.in_rows;
+                counted.pieces += part.pieces;
+                from = next;
+            }
+            prop_assert_eq!(&counted, &wanted, "from {}, {} chunks a part", first, most);
+        }
+    }
+    Ok(())
 }
 
 struct World {
@@ -66,7 +97,8 @@ impl World {
                 assert_eq!(self.maps[which % count].rows(0, CHUNKS, |page| **page), Some(Row::Alone));
             }
             Step::Write(which, page) => {
-                self.next += 2;
+                // Often where the memory of the last one ends.
+                self.next += 1 + page % 2;
                 let new = Arc::new(self.next);
                 drop(self.maps[which % count].make_writable(page, |_| Ok::<_, ()>(new)));
             }
@@ -107,14 +139,8 @@ impl World {
                 None => {}
             }
             prop_assert_eq!(map.rows(CHUNK, CHUNKS, |page| **page), None);
-            let begins =
-                |at: usize| places[at].is_some() && (at == 0 || places[at - 1].map(|before| before + 1) != places[at]);
-            let pieces = (0..places.len()).filter(|at| begins(*at)).count() as u64;
-            let mut survey = crate::Survey::default();
-            while !map.survey(&mut survey, 1, |page| **page) {}
-            prop_assert_eq!(survey.pieces, pieces);
-            prop_assert_eq!(survey.resident, map.resident());
-            prop_assert!(survey.in_rows <= map.resident());
+            prop_assert!(sums_up(map));
+            counts(map, &places, &writable)?;
         }
         Ok(())
     }
