@@ -317,6 +317,8 @@ calls! {
     0x2a Full section_pager SectionPager(base, gate, level, flags);
     /// Names a section for people (up to 32 bytes). Needs `CHANGE_ACL`.
     0x2b Full section_name SectionName(base, name: read, len);
+    /// Counts the pages of a section from page `from` on, as many as one call may (those of four times 512 in which there are any), and adds what they are to the `section::SectionPages` at `out`. Value: the page where the next call is to go on; it is the length in pages when all were counted, or there are none from `from` on. Of another person's section that the caller has no right to nothing is counted.
+    0x2c Full section_pages SectionPages(base, from, out: write);
 
     /// Exports `count` gates (one entry address each, 16 bytes apart) that all enter the executing text at `entry`. `flags`, registers: `gate`. Value: the first entry address.
     0x30 Full gate_create GateCreate(entry, count, cookie, flags);

@@ -101,13 +101,8 @@ pub struct SectionInfo {
     pub owner: u64,
     /// The text that this one is a clone of (transitively), or its own base.
     pub original: u64,
-    /// Pages with memory behind them, and how many of these are shared copy-on-write.
+    /// Pages with memory behind them. (What these are `section_pages` counts.)
     pub resident: u64,
-    pub shared: u64,
-    /// Of these pages, how many lie in a row with those around them, so that they can be mapped as pages of 2 MiB or 1 GiB; and in how many
-    /// pieces of memory all lie.
-    pub large: u64,
-    pub pieces: u64,
     /// Entries in the ACL.
     pub entries: u64,
     /// Union of `Rights` that the asker has.
@@ -130,4 +125,17 @@ pub struct SectionInfo {
     pub placed: Placed,
     /// Kind ports: the first port, and from bit 16 on how many.
     pub ports: u64,
+}
+
+/// What `section_pages` adds to, part by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SectionPages {
+    /// Pages with memory behind them, and how many of these are shared copy-on-write.
+    pub resident: u64,
+    pub shared: u64,
+    /// Of these pages, how many lie in a row with those around them, so that they can be mapped as pages of 2 MiB or 1 GiB; and in how many
+    /// pieces of memory all lie.
+    pub large: u64,
+    pub pieces: u64,
 }

@@ -147,6 +147,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
             None => Err(Error::NotFound),
         },
         Call::SectionList { after, out } => section_list(d, after, out),
+        Call::SectionPages { base, from, out } => Section::named(base).and_then(|section| section.count_pages(d, from, out)),
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
         Call::SectionPager { base, gate, level, flags } => pager::set(d, base, gate, level, flags),

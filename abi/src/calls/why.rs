@@ -59,12 +59,12 @@ impl Row {
             0x1f | 0x36 | 0x45 => Some(Why::Registers),
             // thread_next, gate_return, single messages.
             0x15 | 0x34 | 0x62 | 0x64..=0x66 => Some(Why::Short),
-            // Of sections: delete, resize, clone, seal, info, list, access lists; bindings taken back; windows; many bytes, many messages; loans taken
-            // back.
-            0x21..=0x24 | 0x26..=0x28 | 0x31 | 0x33 | 0x40..=0x42 | 0x52 | 0x54 | 0x63 | 0x67 => Some(Why::Long),
+            // Of sections: delete, resize, clone, seal, list, access lists, pages counted; bindings taken back; windows; many bytes, many messages;
+            // loans taken back.
+            0x21..=0x24 | 0x27 | 0x28 | 0x2c | 0x31 | 0x33 | 0x40..=0x42 | 0x52 | 0x54 | 0x63 | 0x67 => Some(Why::Long),
             0x1d => Some(Why::Compared),
             // identity; tasks made, told, limited and forgotten; posts and gates bound to sources of messages; sections made, named, given,
-            // their lists read, their pagers; gates made and bound; entries for faults and other systems' calls; traces; interrupts.
+            // told of, their lists read, their pagers; gates made and bound; entries for faults and other systems' calls; traces; interrupts.
             0x0b
             | 0x0c
             | 0x10
@@ -73,6 +73,7 @@ impl Row {
             | 0x1e
             | 0x20
             | 0x25
+            | 0x26
             | 0x29..=0x2b
             | 0x30
             | 0x32

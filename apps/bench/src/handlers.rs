@@ -164,7 +164,7 @@ fn memory() -> Done {
         touch(clone.base(), 64);
         // So that each page has to be looked at by itself.
         (0..PAGES / 512).for_each(|part| probe::write(clone.base() + part * 512 * PAGE));
-        say("looking at a clone", section::info(clone.base()))?;
+        say("counting a clone's pages", section::pages(clone.base()))?;
         say("deleting a clone", clone.delete())?;
     }
     say("making shorter", pages.resize(PAGE))?;
@@ -261,6 +261,7 @@ fn long_lists() -> Done {
     say("making invalid", invalidate(one.base(), pages * PAGE))?;
     say("making valid", validate(one.base(), pages * PAGE))?;
     say("giving back", free(one.base(), pages * PAGE))?;
+    say("looking at it", section::info(one.base()))?;
     touch(one.base(), pages);
     let clone = say("cloning", Section::clone_of(one.base(), 0, 0, 0))?;
     touch(one.base(), pages);

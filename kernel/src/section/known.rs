@@ -3,18 +3,18 @@
 use super::{Section, State, large};
 use crate::info::user::Places;
 use crate::info::{name_words, word};
+use crate::claim;
 use crate::domain::Domain;
 use crate::promise;
-use crate::sched;
 use ::info::tells;
 use crate::view;
 use abi::layout::PAGE;
-use abi::section::{NAME_LEN, SectionInfo, flag};
+use abi::section::{NAME_LEN, SectionInfo, SectionPages, flag};
 use abi::{Error, Rights};
 use core::sync::atomic::Ordering;
 use pages::Survey;
 
-/// Of a long section so many times 512 pages are counted with interrupts off.
+/// Of a long section so many times 512 pages are counted by a call.
 const CHUNKS_AT_ONCE: usize = 4;
 /// Entries of a list.
 const ENTRIES_A_STEP: usize = 128;
@@ -91,6 +91,11 @@ impl State {
         self.shown.section.set(word!(Section, asked), 0);
     }
 
+    /// Whether a program with these rights is told more of it than that there is one.
+    fn is_told(&self, domain: &Domain, rights: Rights) -> bool {
+        !rights.is_empty() || tells(self.owner.user, domain.subject.user)
+    }
+
     /// It is somebody else's: perhaps another user reads of it now.
     pub(super) fn moved(&mut self, section: &Section) {
         let (owner, name) = (self.owner.clone(), name_words(&self.name));
@@ -108,8 +113,10 @@ impl State {
 impl Section {
     /// What a program is told of it: of another user's that it has no right to no more than that there is one (docs/decisions/0017).
     pub fn info_for(&self, domain: &Domain) -> SectionInfo {
-        let info = self.info(domain);
-        if self.is_told(domain) {
+        let state = self.state.lock();
+        let rights = state.acl.rights(&domain.subject);
+        let info = self.info(&state, rights);
+        if state.is_told(domain, rights) {
             return info;
         }
         let SectionInfo { base, len, reserve, kind, owner, original, gates, gate_count, .. } = info;
@@ -118,31 +125,13 @@ impl Section {
 
     /// The same while all are listed: another user's are not among them.
     pub fn info_in_list(&self, domain: &Domain) -> Option<SectionInfo> {
-        self.is_told(domain).then(|| self.info(domain))
-    }
-
-    fn is_told(&self, domain: &Domain) -> bool {
         let state = self.state.lock();
-        !state.acl.rights(&domain.subject).is_empty() || tells(state.owner.user, domain.subject.user)
+        let rights = state.acl.rights(&domain.subject);
+        state.is_told(domain, rights).then(|| self.info(&state, rights))
     }
 
-    /// Call without locks: the pages of a long section are counted in stretches.
-    fn info(&self, domain: &Domain) -> SectionInfo {
+    fn info(&self, state: &State, rights: Rights) -> SectionInfo {
         let gates = if self.is_text() { (self.base + self.reserve - PAGE, abi::gate::GATES_MAX) } else { (0, 0) };
-        let (mut pages, mut from) = (Survey::default(), 0);
-        let state = loop {
-            let state = self.state.lock();
-            let (part, next) = state.pages.survey(from, CHUNKS_AT_ONCE, large::place);
-            pages.shared += part.shared;
-            pages.in_rows += part.in_rows;
-            pages.pieces += part.pieces;
-            match next {
-                Some(next) => from = next,
-                None => break state,
-            }
-            drop(state);
-            sched::breathe();
-        };
         SectionInfo {
             base: self.base,
             len: state.len,
@@ -151,11 +140,8 @@ impl Section {
             owner: state.owner.number,
             original: self.original(),
             resident: state.pages.resident(),
-            shared: pages.shared,
-            large: pages.in_rows,
-            pieces: pages.pieces,
             entries: state.acl.entries().len() as u64,
-            rights: u64::from(state.acl.rights(&domain.subject).bits()),
+            rights: u64::from(rights.bits()),
             gates: gates.0,
             gate_count: gates.1,
             name: state.name,
@@ -167,6 +153,32 @@ impl Section {
             ports: self.ports.map_or(0, |ports| u64::from(ports.first) | u64::from(ports.count) << 16),
             level: state.paged.pager.as_ref().map_or(0, |pager| pager.level),
         }
+    }
+
+    /// `section_pages`: what its pages from `from` on are is added to the record at `out`, for so many as one call counts. Value: where the next one goes on.
+    pub fn count_pages(&self, domain: &Domain, from: u64, out: u64) -> Result<u64, Error> {
+        // First: nothing is added to half of a record, the other half of which its pager has to bring.
+        claim::ready(domain, out, size_of::<SectionPages>() as u64)?;
+        let mut told: SectionPages = claim::read_record(domain, out)?;
+        let (more, next) = self.survey(domain, from);
+        let SectionPages { resident, shared, large, pieces } = &mut told;
+        // (What they are added to is the program's word.)
+        for (sum, more) in [(resident, more.resident), (shared, more.shared), (large, more.in_rows), (pieces, more.pieces)] {
+            *sum = sum.wrapping_add(more);
+        }
+        claim::write_record(domain, out, &told)?;
+        Ok(next)
+    }
+
+    /// Who is not told how many there are is told nothing of them here.
+    fn survey(&self, domain: &Domain, from: u64) -> (Survey, u64) {
+        let state = self.state.lock();
+        let end = state.len / PAGE;
+        if from >= end || !state.is_told(domain, state.acl.rights(&domain.subject)) {
+            return (Survey::default(), end);
+        }
+        let (more, next) = state.pages.survey(from, CHUNKS_AT_ONCE, large::place);
+        (more, next.map_or(end, |next| next.min(end)))
     }
 
     /// Names the section for people.

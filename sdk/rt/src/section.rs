@@ -3,7 +3,7 @@
 use abi::calls::stub;
 use abi::gate::PASSED_FOR_WRITING;
 use abi::refusal::Object;
-use abi::section::{NAME_LEN, SectionInfo, kind};
+use abi::section::{NAME_LEN, SectionInfo, SectionPages, kind};
 use abi::{AclEntry, Error, Rights, layout};
 use alloc::vec::Vec;
 use core::ptr;
@@ -221,6 +221,22 @@ pub fn info(address: u64) -> Result<SectionInfo, Error> {
     let mut out = SectionInfo::default();
     stub::section_info(&Trap, address, ptr::from_mut(&mut out) as u64)?;
     Ok(out)
+}
+
+/// What the pages of the section with just this base are: counted by as many calls as it is long. (Of what changes meanwhile as it was, or as it is.)
+///
+/// # Errors
+/// `NotFound`, or what the kernel answers.
+pub fn pages(base: u64) -> Result<SectionPages, Error> {
+    let (mut out, mut from) = (SectionPages::default(), 0);
+    loop {
+        let next = stub::section_pages(&Trap, base, from, ptr::from_mut(&mut out) as u64)?;
+        // (Its end may have come nearer.)
+        if next <= from {
+            return Ok(out);
+        }
+        from = next;
+    }
 }
 
 /// The task that owns the section with just this base.

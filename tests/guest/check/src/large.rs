@@ -1,7 +1,7 @@
 //! Real pages with attributes (SSS-38): of 2 MiB and 1 GiB, and with memory in a row. Whoever changes a part of one changes no other part.
 
 use crate::memory::{data, load, store};
-use crate::pages::{faults, info};
+use crate::pages::{counts, faults, info};
 use crate::report::{Check, Outcome, doing};
 use crate::sections::everybody;
 use crate::{holds, same};
@@ -97,7 +97,7 @@ fn one_entry() -> Outcome {
         free(base, (first + count) * MIB2).map_err(doing("free"))?;
         faults()?;
         alloc_as(at, count * MIB2, real::SIZE_2M).map_err(doing("large pages"))?;
-        let told = info(base)?;
+        let told = counts(base)?;
         same!((told.resident, told.large), (count * PARTS, count * PARTS), "what is told of {count} large pages");
         let touch = || {
             for page in 0..count * PARTS {
@@ -124,7 +124,7 @@ fn part_freed() -> Outcome {
         let section = large(2)?;
         let base = section.base();
         free(base + first * PAGE, count * PAGE).map_err(doing("free"))?;
-        let told = info(base)?;
+        let told = counts(base)?;
         same!(told.resident, 2 * PARTS - count, "pages that are left");
         let whole = if first + count > PARTS { 0 } else { 1 };
         same!(told.large, whole * PARTS, "pages that are still large");
@@ -159,7 +159,7 @@ fn part_invalid() -> Outcome {
         same!(load(base + 602 * PAGE), 603, "a valid page");
         validate(base, 2 * MIB2).map_err(doing("validate all"))?;
         expect(base, 2 * PARTS, 0..0)?;
-        same!(info(base)?.large, 2 * PARTS, "pages that are still large");
+        same!(counts(base)?.large, 2 * PARTS, "pages that are still large");
         section.delete().map_err(doing("delete"))?;
     }
     Ok(())
@@ -170,12 +170,12 @@ fn clones() -> Outcome {
     let base = section.base();
     let clone = section::clone_at(base, 0, 0, 0).map_err(doing("clone"))?;
     same!(faults_in(|| expect(clone, 2 * PARTS, 0..0))?, 2, "faults at a clone's large pages");
-    same!(info(clone)?.large, 2 * PARTS, "a clone's pages that are large");
+    same!(counts(clone)?.large, 2 * PARTS, "a clone's pages that are large");
     store(base + 5 * PAGE, 99);
     same!((load(base + 5 * PAGE), load(clone + 5 * PAGE)), (99, 6), "a store to a page that was shared");
     store(clone + 6 * PAGE, 98);
     same!((load(base + 6 * PAGE), load(clone + 6 * PAGE)), (7, 98), "a store by the clone");
-    same!((info(base)?.large, info(clone)?.large), (PARTS, PARTS), "pages that are large after stores");
+    same!((counts(base)?.large, counts(clone)?.large), (PARTS, PARTS), "pages that are large after stores");
     for page in (0..2 * PARTS).filter(|page| ![5, 6].contains(page)) {
         same!((load(base + page * PAGE), load(clone + page * PAGE)), (page + 1, page + 1), "page {page}");
     }
@@ -216,7 +216,7 @@ fn sections() -> Outcome {
     section.resize(2 * MIB2).map_err(doing("longer"))?;
     expect(base, 2 * PARTS, PARTS + 3..2 * PARTS)?;
     section.resize(PAGE).map_err(doing("shorter still"))?;
-    same!((load(base), info(base)?.resident, info(base)?.large), (1, 1, 0), "what is left of it");
+    same!((load(base), info(base)?.resident, counts(base)?.large), (1, 1, 0), "what is left of it");
     section.delete().map_err(doing("delete"))?;
     // A text.
     let section = Section::create(MIB2, 2 * MIB2, kind::DATA, 0).map_err(doing("create"))?;
@@ -304,13 +304,13 @@ fn in_a_row() -> Outcome {
         let at = section.base() + first * PAGE;
         let before = frames_used()?;
         alloc_as(at, count * PAGE, real::CONTIGUOUS).map_err(doing("memory in a row"))?;
-        let told = info(section.base())?;
+        let told = counts(section.base())?;
         same!((told.resident, told.pieces), (count, 1), "pages and pieces of {count} from {first}");
         fill(at, count);
         expect(at, count, 0..0)?;
         if count > 2 {
             free(at + PAGE, PAGE).map_err(doing("free"))?;
-            same!(info(section.base())?.pieces, 2, "pieces when one page was given back");
+            same!(counts(section.base())?.pieces, 2, "pieces when one page was given back");
         }
         section.delete().map_err(doing("delete"))?;
         holds!(frames_used()?.abs_diff(before) <= FEW, "{} frames are used, and were {before}", frames_used()?);
@@ -445,7 +445,7 @@ fn huge() -> Outcome {
         store(base + 3 * MIB2, 1);
         free(base + 3 * MIB2, PAGE).map_err(doing("free"))?;
         alloc_as(base, GIB, real::SIZE_1G).map_err(doing("a page of 1 GiB"))?;
-        let told = info(base)?;
+        let told = counts(base)?;
         same!((told.resident, told.large, told.pieces), (GIB / PAGE, GIB / PAGE, 1), "what is told of it");
         let touch = || {
             for at in 0..GIB / MIB2 {
@@ -485,7 +485,7 @@ fn huge_row() -> Outcome {
     let len = GIB + 3 * MIB2 + 5 * PAGE;
     let section = data(len).map_err(doing("create"))?;
     alloc_as(section.base(), len, real::CONTIGUOUS).map_err(doing("memory in a row"))?;
-    let told = info(section.base())?;
+    let told = counts(section.base())?;
     same!((told.resident, told.pieces), (len / PAGE, 1), "pages and pieces");
     let ends: Vec<u64> = [0, len - 8].iter().map(|at| load(section.base() + at)).collect();
     same!(ends, [0, 0], "its ends");

@@ -10,11 +10,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::principal;
-use musubi::abi::section::SectionInfo;
+use musubi::abi::section::{SectionInfo, SectionPages};
 use musubi::abi::task::{Identity, ThreadInfo};
 use musubi::rt::section::{self, alloc, free, invalidate, validate};
 use musubi::rt::{Trap, fault, thread, time};
 use musubi::{AclEntry, Error, Rights};
+
+mod counts;
 
 pub const CHECKS: &[Check] = &[
     ("real_pages_are_there_at_once", at_once),
@@ -23,6 +25,9 @@ pub const CHECKS: &[Check] = &[
     ("real_pages_and_clones", clones),
     ("real_pages_and_other_attributes", attributes),
     ("real_pages_are_refused", refusals),
+    ("pages_are_counted_by_parts", counts::by_parts),
+    ("clones_and_large_pages_are_counted", counts::kinds),
+    ("what_cannot_be_counted", counts::refusals),
 ];
 
 /// Faults of the calling thread so far.
@@ -37,6 +42,10 @@ pub fn faults() -> Result<u64, String> {
 
 pub fn info(base: u64) -> Result<SectionInfo, String> {
     section::info(base).map_err(doing("info"))
+}
+
+pub fn counts(base: u64) -> Result<SectionPages, String> {
+    section::pages(base).map_err(doing("counting pages"))
 }
 
 /// All of them are new, and can be stored to. (Its code is in one place, and there when it runs for the second time.)

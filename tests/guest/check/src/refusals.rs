@@ -184,6 +184,7 @@ fn calls_without_write() -> Outcome {
     let lacks = |outcome, what| lacks(outcome, base, Rights::WRITE, what);
     lacks(stub::identity(&Trap, base), "identity")?;
     lacks(stub::section_info(&Trap, base, base + 64), "info")?;
+    lacks(stub::section_pages(&Trap, base, 0, base + 64), "counting pages to there")?;
     lacks(stub::acl_read(&Trap, base, base + 64, 1), "reading the ACL to there")?;
     lacks(stub::wake(&Trap, base, 1), "waking")?;
     holds!((look(base)?, load(base + 64)) == before, "the section has changed");

@@ -272,11 +272,11 @@ fn clone_shares_frames() -> Outcome {
     let free = || task::memory().map(|m| m.free).map_err(doing("memory"));
     let before = free()?;
     let clone = Section::clone_of(first.base(), 0, 0, 0).map_err(doing("clone"))?;
-    let info = section::info(clone.base()).map_err(doing("info"))?;
-    same!((info.resident, info.shared), (64, 64), "resident and shared pages of the clone");
+    let told = section::pages(clone.base()).map_err(doing("pages"))?;
+    same!((told.resident, told.shared), (64, 64), "resident and shared pages of the clone");
     holds!(before - free()?.min(before) < 32 * PAGE, "the clone took memory of its own");
     first.bytes_mut()[0] = 2;
-    same!(section::info(clone.base()).map_err(doing("info"))?.shared, 63, "shared after one store");
+    same!(section::pages(clone.base()).map_err(doing("pages"))?.shared, 63, "shared after one store");
     Ok(())
 }
 

@@ -31,6 +31,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 const AUTHOR: u64 = 0;
 const NAME: u64 = 1;
 const GIVES: u64 = 2;
+const COUNTS: u64 = 3;
 
 /// On its callers' threads.
 struct Stranger;
@@ -40,6 +41,7 @@ impl Skeleton for Stranger {
         match words[0] {
             AUTHOR => Values::of(makes_author(caller.task)),
             GIVES => Values::of(memory::gives(caller.task)),
+            COUNTS => Values::of(counts(words[1])),
             _ => Values::of(plain_call(words[1], [0; 6]).and_then(result_of)),
         }
     }
@@ -53,6 +55,12 @@ fn makes_author(task: u64) -> Result<u64, Error> {
     let sealed = stub::section_seal(&Trap, one.base());
     section::delete(one.base())?;
     Ok(u64::from(sealed.is_ok()))
+}
+
+/// How many pages a section has, and in how many pieces, as far as it is told.
+fn counts(base: u64) -> Result<u64, Error> {
+    let pages = section::pages(base)?;
+    Ok(section::info(base)?.resident + pages.resident + pages.pieces)
 }
 
 /// As whom it is asked, it says.
@@ -131,5 +139,10 @@ fn calls(gate: u64) -> Outcome {
     let asked = |what: u64, word: u64| bound.call(0, [what, word, 0, 0, 0, 0]).and_then(result_of);
     same!(asked(NAME, tells.address()), Ok(USER_NOBODY), "as whom the other one asks on this thread");
     same!(asked(AUTHOR, 0), Ok(0), "whether it has made this program the author of its code");
+    let mine = data(PAGE).map_err(doing("create"))?;
+    store(mine.base(), 1);
+    same!(counts(mine.base()), Ok(3), "what this program is told of its own");
+    same!(asked(COUNTS, mine.base()), Ok(0), "what the other one is told of that");
+    mine.delete().map_err(doing("delete"))?;
     bound.unbind().map_err(doing("unbind"))
 }

@@ -48,6 +48,9 @@ pub fn cases() -> Vec<Case> {
                 "real_pages_and_clones",
                 "real_pages_and_other_attributes",
                 "real_pages_are_refused",
+                "pages_are_counted_by_parts",
+                "clones_and_large_pages_are_counted",
+                "what_cannot_be_counted",
             ],
         )
         .spread()

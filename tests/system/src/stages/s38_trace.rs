@@ -128,8 +128,8 @@ fn a_frequent_call_that_is_short_is_found() {
     };
     assert!(with("clock", "", 1300));
     // As often as it likes: what is light, what waits, what takes long, and what wakes somebody.
-    assert!(with("post_receive", "", 1500) && with("section_info", "", 5000) && with("wake", woken, 1500));
-    assert!(!with("identity", "", 9000) && !with("section_info", "", 1500) && !with("wake", "", 1500));
+    assert!(with("post_receive", "", 1500) && with("section_list", "", 5000) && with("wake", woken, 1500));
+    assert!(!with("identity", "", 9000) && !with("section_list", "", 1500) && !with("wake", "", 1500));
 }
 
 /// What the command says, the events of its life in their order, and how many were lost.

@@ -74,6 +74,7 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("thread_list", "out", [0; 6], Zeroes),
         simple("section_info", "out", [own.object, 0, 0, 0, 0, 0], Zeroes),
         simple("section_list", "out", [0; 6], Zeroes),
+        simple("section_pages", "out", [own.object, 0, 0, 0, 0, 0], Zeroes),
         simple("acl_set", "entry", [own.object, 0, 0, 0, 0, 0], Entry),
         simple("acl_read", "out", [own.object, 0, 1, 0, 0, 0], Zeroes),
         simple("section_name", "name", [own.object, 0, 8, 0, 0, 0], Zeroes),

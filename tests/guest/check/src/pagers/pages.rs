@@ -176,6 +176,10 @@ pub fn by_the_kernel() -> Outcome {
     same!(own.calls(), 2, "how often the pager was asked");
     same!(load(at), base, "what was written");
     holds!(size_of::<SectionInfo>() > 16, "it is longer than that");
+    (0..4).for_each(|word| store(at + 8 * word, 0));
+    all()?;
+    same!(stub::section_pages(&Trap, base, 0, at), Ok(3), "a record to be added to across two pages");
+    same!((own.calls(), load(at)), (2, resident(base)?), "how often the pager was asked, and what was added: once");
     all()?;
     let name = section::name(base, &[b'x'; 8]);
     same!((name, own.calls()), (Ok(()), 0), "a name from elsewhere");
