@@ -16,7 +16,7 @@ use musubi::rt::section::{self, alloc, free};
 use musubi::rt::{Section, probe, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
-/// Of what is deleted, given back, cut, cloned: in small pages.
+/// Of what is deleted, given back, cut, cloned, counted: in small pages.
 const LONG: u64 = 1 << 30;
 /// Of what is sealed, each byte of which is looked at.
 const TEXT: u64 = 64 << 20;
@@ -89,6 +89,8 @@ fn each(report: &Report, watcher: &Watcher) -> Result<(), String> {
     tell("free", LONG, during("free", &mut || free(long.base(), LONG))?);
     tell("alloc", LONG, during("alloc", &mut || alloc(long.base(), LONG))?);
     touch(long.base(), LONG);
+    tell("section_info", LONG, during("info", &mut || section::info(long.base()).map(drop))?);
+    tell("section_pages", LONG, during("pages", &mut || section::pages(long.base()).map(drop))?);
     let mut clone = None;
     tell(
         "clone",

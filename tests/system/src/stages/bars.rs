@@ -362,8 +362,19 @@ const LATER: u64 = 1_000_000;
 
 /// Architecture 14: what takes long leaves others their turns.
 pub fn turns(runs: &Runs) -> Result<()> {
-    const LONG: [&str; 9] =
-        ["free", "alloc", "clone", "delete-clone", "acl_set", "resize", "delete", "seal", "task-end"];
+    const LONG: [&str; 11] = [
+        "free",
+        "alloc",
+        "section_info",
+        "section_pages",
+        "clone",
+        "delete-clone",
+        "acl_set",
+        "resize",
+        "delete",
+        "seal",
+        "task-end",
+    ];
     let turns = runs.of("turns")?;
     for case in LONG {
         let bytes = if case == "seal" { 64 << 20 } else { 1 << 30 };
