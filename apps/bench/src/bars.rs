@@ -142,6 +142,7 @@ const BARS: &[(u64, &[&str])] = &[
     (
         8_000,
         &[
+            "round-trip by validate-three-in-turn",
             "call_scheduler",
             "clock_post",
             "fifo_init",

@@ -72,7 +72,10 @@ pub fn run(report: &Report) -> Result<(), String> {
         report.case(way(name), &Plan::new(ROUNDS).first(&first).measure(|| touch(&mut section)), &[]);
     }
     by_the_tasks(report, made(PAGE)?)?;
-    in_turn(report, [with(pager_serve(&Validates), 0)?, with(pager_serve(&Validates), 0)?]);
+    let validates = || with(pager_serve(&Validates), 0);
+    in_turn(report, "validate-two-in-turn", &mut [validates()?, validates()?]);
+    in_turn(report, "validate-three-in-turn", &mut [validates()?, validates()?, validates()?]);
+    loads_and_stores(report, validates()?);
     let scratch = made(PAGE)?.base();
     let supplies = Box::leak(Box::new(Supplies(AtomicU64::new(scratch))));
     let mut section = with(pager_serve(supplies), 0)?;
@@ -95,28 +98,32 @@ fn by_the_tasks(report: &Report, mut section: Section) -> Result<(), String> {
     Ok(())
 }
 
-/// A thread keeps whom it has asked last. What it takes where two sections are missed in turn, and where loads and stores are.
-fn in_turn(report: &Report, mut two: [Section; 2]) {
-    let way = |way| Case { case: "round-trip", way, bytes: 0 };
-    let bases = [two[0].base(), two[1].base()];
-    let first = || bases.into_iter().for_each(|base| invalidate(base, PAGE).expect("a page of an own section"));
-    let plan = Plan::new(ROUNDS).first(&first);
+/// A thread keeps whom it has asked for the last two sections. What it takes where so many are missed in turn.
+fn in_turn(report: &Report, way: &str, sections: &mut [Section]) {
+    let bases: Vec<u64> = sections.iter().map(Section::base).collect();
+    let first = || bases.iter().for_each(|base| invalidate(*base, PAGE).expect("a page of an own section"));
     let mut turn = 0;
-    let rounds = plan.measure(|| {
-        turn = 1 - turn;
-        touch(&mut two[turn]);
+    let rounds = Plan::new(ROUNDS).first(&first).measure(|| {
+        turn = (turn + 1) % bases.len();
+        touch(&mut sections[turn]);
     });
-    report.case(way("validate-two-in-turn"), &rounds, &[]);
+    report.case(Case { case: "round-trip", way, bytes: 0 }, &rounds, &[]);
+}
+
+/// The same where loads and stores are missed in turn.
+fn loads_and_stores(report: &Report, mut section: Section) {
+    let base = section.base();
+    let first = || invalidate(base, PAGE).expect("a page of an own section");
     let mut stores = false;
-    let rounds = plan.measure(|| {
+    let rounds = Plan::new(ROUNDS).first(&first).measure(|| {
         stores = !stores;
         if stores {
-            touch(&mut two[0]);
+            touch(&mut section);
         } else {
-            core::hint::black_box(two[0].bytes()[0]);
+            core::hint::black_box(section.bytes()[0]);
         }
     });
-    report.case(way("validate-load-then-store"), &rounds, &[]);
+    report.case(Case { case: "round-trip", way: "validate-load-then-store", bytes: 0 }, &rounds, &[]);
 }
 
 /// One store.
