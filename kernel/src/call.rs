@@ -220,7 +220,7 @@ fn identity(thread: &Thread, d: &Domain) -> Identity {
 }
 
 fn thread_exit(thread: &Arc<Thread>, code: u64) {
-    if !epc::unwind(thread, Error::Dead) && !thread.task.ends_with(code) {
+    if !epc::unwind(thread, Error::Dead) && !thread.task.ends_with(thread, code) {
         thread.end(code);
     }
 }

@@ -386,6 +386,7 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     if domain.text.is_dead() {
         post::fell_out(thread, &domain);
     }
+    thread.unfinished.forget();
     leave(thread, Err(error));
     // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep; it may be gone, too.
     if domain.stack.1 != 0 && !thread.inner.lock().is_inside(domain.number) {
@@ -397,7 +398,6 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
 /// Returns into the caller, or the first one below whose text still lives.
 fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
     thread.due.back();
-    thread.unfinished.forget();
     if thread.is_late.load(Ordering::SeqCst) {
         // It may have come to another processor since that was said: what is late ends where this returns to.
         here().attend();

@@ -272,7 +272,8 @@ pub fn leave() -> Resume {
         let running = current.as_ref().is_some_and(runs);
         if ends && running && !here.is_to_make_room() {
             // It has not come by the last steps out, which do that.
-            set_alarm(here, None);
+            let until = here.office.is_taken().then(|| here.office.looks_at()).filter(|at| *at != u64::MAX);
+            set_alarm(here, until);
             continue;
         }
         let stays = match &current {

@@ -380,7 +380,8 @@ impl Section {
             if self.is_dead() {
                 return Err(Error::NotFound);
             }
-            if state.sealing || state.len != before || state.ending && len > before {
+            let is_against = if state.ending { len > before } else { state.sealing };
+            if is_against || state.len != before {
                 // It is being looked through for what it holds. Or somebody else changes the length, too; without this the two could keep each other here for ever.
                 return Err(Error::Busy);
             }

@@ -31,7 +31,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::shown::MACHINE;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use quota::ends::Ends;
 use quota::{Ledger, Resource};
 use spin::{Mutex, Once};
@@ -80,6 +80,8 @@ pub struct Task {
     exit: Mutex<Option<Exit>>,
     /// On its way out: below this address as little is left as can be before its last thread has gone.
     lessened: AtomicU64,
+    /// Threads that are about to go, each of which has left what there is to do to others; changes with their lock.
+    going: AtomicUsize,
     /// Somebody does what is to be done at the end; nobody else may say that it is done.
     finishing: AtomicBool,
     finished: AtomicBool,
@@ -134,6 +136,7 @@ impl Task {
             dead: AtomicBool::new(false),
             exit: Mutex::default(),
             lessened: AtomicU64::new(0),
+            going: AtomicUsize::new(0),
             finishing: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             told: AtomicBool::new(false),
@@ -276,23 +279,36 @@ impl Task {
         self.end(Exit { kind, code, ..Exit::default() });
     }
 
-    /// Ends it with its only thread, which ends by itself. Whether it is the only one.
-    pub fn ends_with(self: &Arc<Task>, code: u64) -> bool {
+    /// Ends it with its only thread, which ends by itself. Whether that ends so: somebody else may be at the task's end, who comes to it later.
+    pub fn ends_with(self: &Arc<Task>, thread: &Thread, code: u64) -> bool {
         let is_last = self.threads.lock().len() == 1;
         if is_last {
             self.exit_with(exit::EXITED, code);
         }
-        is_last
+        is_last && thread.is_killed()
     }
 
-    /// Some of what a task that ends has goes before its last thread does, which asks for this. Whether there may be more.
-    pub fn lessen(&self) -> bool {
-        if !self.is_dead() || self.is_first() || self.threads.lock().len() > 1 {
+    /// Some of what a task has goes before its last thread does, which asks for this as it ends. Whether there may be more.
+    pub fn lessen(self: &Arc<Task>, thread: &Thread) -> bool {
+        let is_last = {
+            let threads = self.threads.lock();
+            let going = self.going.load(Ordering::Relaxed);
+            let goes = thread.goes.load(Ordering::Relaxed) || threads.len() > going + 1;
+            if goes && !thread.goes.swap(true, Ordering::Relaxed) {
+                self.going.store(going + 1, Ordering::Relaxed);
+            }
+            !goes
+        };
+        if !is_last || self.is_first() {
             return false;
+        }
+        if !self.is_dead() {
+            // It was killed alone.
+            self.exit_with(exit::EXITED, Error::Killed.word());
         }
         let next = self.sections_from(self.lessened.load(Ordering::Relaxed)).next();
         if let Some(section) = &next
-            && section.lessen()
+            && section.lessen(self)
         {
             self.lessened.store(section.base + 1, Ordering::Relaxed);
         }
@@ -323,7 +339,9 @@ impl Task {
     pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
         let last = {
             let mut threads = self.threads.lock();
-            threads.remove(&thread);
+            if threads.remove(&thread).is_some_and(|gone| gone.goes.load(Ordering::Relaxed)) {
+                self.going.fetch_sub(1, Ordering::Relaxed);
+            }
             self.shown.set(word!(Task, threads), threads.len() as u64);
             threads.is_empty()
         };
@@ -343,7 +361,7 @@ impl Task {
         // Where the last thread has gone by itself. What they were bound to ends with less ado then.
         sched::in_stretches(self.own_sections(), |section| section.end_text());
         for section in self.own_sections() {
-            section.delete();
+            section.delete_of(self);
             // However many it has.
             sched::breathe();
         }
@@ -365,7 +383,7 @@ impl Task {
             self.purse.retire();
         }
         // Whoever makes or gives a section from here on sees that we have finished; these came just before.
-        self.own_sections().for_each(|section| section.delete());
+        self.own_sections().for_each(|section| section.delete_of(self));
         if self.is_first() {
             panic!("the first task has ended: {:?}", self.exit.lock());
         }

@@ -170,6 +170,8 @@ pub struct Thread {
     pub wish: Wish,
     pub served: Standing,
     pub unfinished: Unfinished,
+    /// It is among those of its task that are [about to go](Task::lessen).
+    pub goes: AtomicBool,
     /// Programs of signals that are to start.
     pub due: Due,
     /// What the short way from thread to thread keeps of it.
@@ -288,6 +290,7 @@ impl Thread {
             wish: Wish::new(),
             served: Standing::default(),
             unfinished: Unfinished::default(),
+            goes: AtomicBool::new(false),
             due: Due::default(),
             card: OwnCard::new(number, task.number),
             seen: seen::Seen::default(),

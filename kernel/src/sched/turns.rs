@@ -37,7 +37,10 @@ pub fn by_parts(
 ) -> Option<Result<u64, Error>> {
     let section = match Section::named(base).and_then(|section| thread.unfinished.goes_on_with(section)) {
         Ok(section) => section,
-        Err(error) => return Some(Err(error)),
+        Err(error) => {
+            thread.unfinished.forget();
+            return Some(Err(error));
+        }
     };
     // First: who finds a part done is to know whose.
     thread.unfinished.note(&section);
@@ -71,7 +74,7 @@ impl Unfinished {
     /// # Errors
     /// `NotFound`: what it was about has gone.
     pub fn goes_on_with(&self, section: Arc<Section>) -> Result<Arc<Section>, Error> {
-        let base = self.base.swap(0, Ordering::Relaxed);
+        let base = self.base.load(Ordering::Relaxed);
         if base == section.base && self.serial.load(Ordering::Relaxed) != section.serial { Err(Error::NotFound) } else { Ok(section) }
     }
 
@@ -89,5 +92,5 @@ impl Unfinished {
 /// A thread that may end, and is the last one of a task that does: some of what the task has goes, on this thread's time. Whether there may be more. (A
 /// scheduler's is not waited for.)
 pub(super) fn lessens(thread: &Arc<Thread>) -> bool {
-    thread.seat.load(Ordering::Relaxed) == NO_SEAT && thread.task.lessen()
+    thread.seat.load(Ordering::Relaxed) == NO_SEAT && thread.task.lessen(thread)
 }

@@ -43,20 +43,24 @@ impl Section {
 
     /// Of a task that ends, on the kernel's own behalf: a part of it goes, or all that is left. Whether that was all that can go before the last thread
     /// has.
-    pub fn lessen(&self) -> bool {
+    pub fn lessen(&self, of: &Task) -> bool {
+        let goes = |state: &mut State| !state.deleted && core::ptr::eq(&*state.owner, of) && self.is_cut_first(state);
         let mut state = self.state.lock();
-        if state.deleted || state.sealing || !self.is_cut_first(&mut state) {
+        if !goes(&mut state) {
             drop(state);
             if self.kind() == kind::DATA {
-                self.delete();
+                self.delete_of(of);
             }
             return true;
         }
         let mut state = self.leave_many(state);
-        let mut len = state.cut_to(SLICE);
-        let stale = self.set_len_some(&mut state, &mut len);
-        drop(state);
-        stale.flush();
+        // Others may have had it meanwhile.
+        if goes(&mut state) {
+            let mut len = state.cut_to(SLICE);
+            let shorter = self.set_len_some(&mut state, &mut len);
+            drop(state);
+            shorter.flush();
+        }
         false
     }
 
@@ -87,6 +91,15 @@ impl Section {
     pub fn delete(&self) {
         // Of several that delete it one goes on: by now another section may have this address, which must stay.
         let owner = self.state.lock().delete();
+        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+    }
+
+    /// The same, if it is still this task's.
+    pub fn delete_of(&self, task: &Task) {
+        let owner = {
+            let mut state = self.state.lock();
+            if core::ptr::eq(&*state.owner, task) { state.delete() } else { None }
+        };
         owner.into_iter().for_each(|owner| self.dissolve(&owner));
     }
 

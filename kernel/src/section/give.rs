@@ -19,7 +19,7 @@ impl Section {
         if self.is_dead() {
             return Err(Error::NotFound);
         }
-        if state.sealing {
+        if state.sealing || state.ending {
             return Err(Error::Busy);
         }
         // A text acts as the task that owns it: nobody makes a stranger, least of all the system, the author of his code.
