@@ -5,6 +5,7 @@ use crate::rounds::Plan;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::layout::PAGE;
