@@ -380,8 +380,9 @@ impl Section {
             if self.is_dead() {
                 return Err(Error::NotFound);
             }
-            let is_against = if state.ending { len > before } else { state.sealing };
-            if is_against || state.len != before {
+            // (What is ending only becomes shorter, whoever is at that.)
+            let is_against = if state.ending { len > state.len } else { state.sealing || state.len != before };
+            if is_against {
                 // It is being looked through for what it holds. Or somebody else changes the length, too; without this the two could keep each other here for ever.
                 return Err(Error::Busy);
             }
