@@ -142,7 +142,6 @@ const BARS: &[(u64, &[&str])] = &[
     (
         8_000,
         &[
-            "round-trip by validate-three-in-turn",
             "call_scheduler",
             "clock_post",
             "fifo_init",
@@ -174,6 +173,7 @@ const BARS: &[(u64, &[&str])] = &[
     (
         16_000,
         &[
+            "round-trip by validate-three-in-turn",
             "ends_post",
             "gate_return",
             "mbcf_fifo by mbcf",

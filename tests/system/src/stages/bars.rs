@@ -202,7 +202,7 @@ pub fn pager(runs: &Runs) -> Result<()> {
         ("validate-load-then-store", 2, 1150),
         ("validate-two-in-turn", 2, 1250),
         // By the long way.
-        ("validate-three-in-turn", 2, 5500),
+        ("validate-three-in-turn", 2, 6400),
     ] {
         let taken = instructions(runs.of("pager")?, "round-trip", way, 0)?;
         let entries = exact(runs.of("pager")?, "round-trip", way, 0, count::ENTRIES)?;
