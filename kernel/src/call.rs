@@ -118,7 +118,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::TaskKill { task } => task_kill(thread, d, task),
         Call::TaskEnd { task, code } => task_end(d, task, code),
         Call::TaskList { after, out } => match machine().tasks.after(after) {
-            Some((number, task)) => claim::write_record(d, out, &task.info_for(d.subject.user)).map(|_| number),
+            Some((number, task)) => claim::write_record(d, out, &task.info_for(d.speaks_for)).map(|_| number),
             None => Err(Error::NotFound),
         },
         Call::TaskEnded { after, out } => system_only(d).and_then(|()| match machine().ended.after(after) {
@@ -132,7 +132,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::ClockAlarm { at } => alarm::set(d, at),
         Call::MemoryPost { post, op, low, high } => system_only(d).and_then(|()| pressure::bind(thread, d, post, op, low, high)),
         Call::ThreadList { after, out } => match machine().threads.after(after) {
-            Some((number, other)) => claim::write_record(d, out, &other.info_for(d.subject.user)).map(|_| number),
+            Some((number, other)) => claim::write_record(d, out, &other.info_for(d.speaks_for)).map(|_| number),
             None => Err(Error::NotFound),
         },
 

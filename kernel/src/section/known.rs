@@ -93,7 +93,7 @@ impl State {
 
     /// Whether a program with these rights is told more of it than that there is one.
     fn is_told(&self, domain: &Domain, rights: Rights) -> bool {
-        !rights.is_empty() || tells(self.owner.user, domain.subject.user)
+        !rights.is_empty() || tells(self.owner.user, domain.speaks_for)
     }
 
     /// It is somebody else's: perhaps another user reads of it now.
