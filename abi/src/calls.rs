@@ -60,7 +60,7 @@ impl Row {
     #[must_use]
     pub const fn class(&self) -> Class {
         match self.number {
-            0x00..=0x1f | 0x35..=0x36 | 0x43..=0x45 | 0x80 | 0x85 => Class::Task,
+            0x00..=0x1f | 0x35..=0x36 | 0x43..=0x46 | 0x80 | 0x85 => Class::Task,
             0x25..=0x29 | 0x2b | 0x82..=0x84 | 0x91 => Class::Object,
             0x20..=0x2f | 0x37..=0x38 | 0x40..=0x42 | 0x86..=0x87 | 0x8d..=0x90 => Class::Memory,
             0x70..=0x7f | 0x88..=0x8c => Class::Mbcf,
@@ -351,6 +351,8 @@ calls! {
     0x44 Full foreign_start ForeignStart(task, frame: read);
     /// Returns from a foreign upcall with the registers of the `frame::Frame` at `frame`.
     0x45 Full foreign_return ForeignReturn(frame: read);
+    /// During a foreign upcall: writes the window code's `frame::Vectors` to `to`, and then has it go on with those at `from`; 0: neither. What no processor could load is left out. Errors: `NotFound`: no upcall is being served.
+    0x46 Full foreign_vectors ForeignVectors(to: write, from: read);
 
     /// Writes `len` bytes (at most 64 KiB a call) to one byte-wide port. Value: how many were written. To the serial port that the kernel's log shares: as many as there is room for, perhaps 0.
     0x52 Full port_write_bytes PortWriteBytes(section, port, from: read, len);

@@ -66,8 +66,36 @@ pub struct Frame {
     pub right: u64,
     pub task: u64,
     pub thread: u64,
-    /// Of a text's own faults: one of `task::cause`.
+    /// Of faults and exceptions: one of `task::cause`.
     pub cause: u64,
     /// What there is to be said besides, as in `task::Exit`.
     pub code: u64,
+}
+
+/// Vector and floating-point registers of window code (`foreign_vectors`), in XSAVE's standard form: x87 and SSE as FXSAVE has them, the
+/// components that are not in their initial state as bits (0: x87, 1: SSE, 2: AVX) at [`Vectors::PRESENT`], AVX. A processor without AVX looks at the first
+/// part only.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Vectors(pub [u8; Vectors::LEN]);
+
+impl Vectors {
+    pub const LEN: usize = 832;
+    /// Bytes of what FXSAVE has.
+    pub const LEGACY: usize = 512;
+    pub const PRESENT: usize = 512;
+    /// Offsets of x87's control and status word, and of MXCSR.
+    pub const CONTROL: usize = 0;
+    pub const STATUS: usize = 2;
+    pub const MXCSR: usize = 24;
+
+    /// Those with which programs start.
+    #[must_use]
+    pub const fn clean() -> Vectors {
+        let mut bytes = [0; Vectors::LEN];
+        [bytes[Vectors::CONTROL], bytes[Vectors::CONTROL + 1]] = 0x037fu16.to_le_bytes();
+        [bytes[Vectors::MXCSR], bytes[Vectors::MXCSR + 1]] = 0x1f80u16.to_le_bytes();
+        bytes[Vectors::PRESENT] = 3;
+        Vectors(bytes)
+    }
 }

@@ -169,6 +169,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
             Task::find(task).and_then(|task| window::protect(d, &task, address, len, protection))
         }
         Call::ForeignSet { task, gate, text } => Task::find(task).and_then(|task| foreign::set(d, &task, gate, text)),
+        Call::ForeignVectors { to, from } => foreign::vectors(thread, d, to, from),
         Call::ForeignStart { task, frame } => Task::find(task).and_then(|task| foreign::start(d, &task, frame)),
 
         Call::PostGet { number } => post::get(d, number),

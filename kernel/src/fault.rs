@@ -310,7 +310,7 @@ pub fn stop(thread: &Arc<Thread>, domain: &Arc<Domain>, address: u64, denial: De
     };
     tell(&how);
     if domain.in_window {
-        return foreign::fault(thread, address, denial.right);
+        return foreign::fault(thread, &how);
     }
     if !own::deliver(thread, domain, &how) {
         end_program(thread, how);
@@ -334,7 +334,7 @@ pub fn is_made_all_the_same(thread: &Thread, stopped: Stopped) -> bool {
 pub fn exception(thread: &Arc<Thread>, vector: u64, error: u64) {
     if let Some((domain, how)) = told(thread, vector, error) {
         if domain.in_window {
-            return foreign::exception(thread, vector);
+            return foreign::exception(thread, &how);
         }
         if !own::deliver(thread, &domain, &how) {
             end_program(thread, how);

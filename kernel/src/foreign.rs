@@ -11,8 +11,9 @@ use crate::processor::here;
 use crate::section::Section;
 use crate::task::{Foreign, Task};
 use crate::thread::{Begin, Inner, Thread};
-use abi::frame::{Frame, reason};
+use abi::frame::{Frame, Vectors, reason};
 use abi::refusal::Object;
+use abi::task::{Exit, cause};
 use abi::{Error, Rights};
 use alloc::sync::Arc;
 use arch::context::{Area, Registers};
@@ -65,24 +66,25 @@ pub fn system_call(thread: &Arc<Thread>) {
     let ip = thread.registers(|r| r.rip);
     if ip >= abi::layout::WINDOW_END {
         // By the gate's own instruction, to which it has jumped: nothing there is its program's.
-        return fault(thread, ip, Rights::EXECUTE);
+        let right = u64::from(Rights::EXECUTE.bits());
+        return fault(thread, &Exit { address: ip, right, cause: cause::NO_GATE, ..Exit::default() });
     }
-    upcall(thread, reason::SYSCALL, 0, Rights::empty());
+    upcall(thread, reason::SYSCALL, &Exit::default());
 }
 
 /// An access in the window that its mappings do not allow.
-pub fn fault(thread: &Arc<Thread>, address: u64, right: Rights) {
-    upcall(thread, reason::FAULT, address, right);
+pub fn fault(thread: &Arc<Thread>, how: &Exit) {
+    upcall(thread, reason::FAULT, how);
 }
 
-/// Another exception of window code.
-pub fn exception(thread: &Arc<Thread>, vector: u64) {
-    upcall(thread, reason::EXCEPTION, vector, Rights::empty());
+/// Another exception of window code, whose vector is the address.
+pub fn exception(thread: &Arc<Thread>, how: &Exit) {
+    upcall(thread, reason::EXCEPTION, how);
 }
 
-fn upcall(thread: &Arc<Thread>, reason: u64, address: u64, right: Rights) {
+fn upcall(thread: &Arc<Thread>, reason: u64, how: &Exit) {
     let entered = loop {
-        let entered = enter(thread, &mut thread.inner.lock(), reason, address, right);
+        let entered = enter(thread, &mut thread.inner.lock(), reason, how);
         if entered != Err(Error::Changed) {
             break entered;
         }
@@ -113,7 +115,7 @@ fn frame_of(target: &Domain) -> u64 {
     (target.stack.1 - 16 - size_of::<Frame>() as u64) & !15
 }
 
-fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, right: Rights) -> Result<(), Error> {
+fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, how: &Exit) -> Result<(), Error> {
     let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
     let gate = &foreign.gate;
     let target = thread.domain_for(inner, &gate.text()?)?;
@@ -122,10 +124,12 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, address: u64, rig
         fs_base: inner.segments.0,
         gs_base: inner.segments.1,
         reason,
-        address,
-        right: u64::from(right.bits()),
+        address: how.address,
+        right: how.right,
         task: thread.task.number,
         thread: thread.number,
+        cause: how.cause,
+        code: how.code,
         ..frame::of(&r)
     };
     // The gate ends with `foreign_return`; one that returns as from a call comes back with the value in `rax`.
@@ -161,6 +165,26 @@ pub fn give_back(thread: &Arc<Thread>, domain: &Domain, frame: u64) -> Result<()
         here().attend();
     }
     Ok(())
+}
+
+/// `foreign_vectors`.
+pub fn vectors(thread: &Thread, domain: &Domain, to: u64, from: u64) -> Result<u64, Error> {
+    let told = {
+        let inner = thread.inner.lock();
+        inner.more().ok_or(Error::NotFound)?;
+        inner.window_vectors.as_ref().ok_or(Error::NotFound)?.vectors()
+    };
+    if to != 0 {
+        claim::write_record(domain, to, &told)?;
+    }
+    if from != 0 {
+        let asked: Vectors = claim::read_record(domain, from)?;
+        // Only this thread changes them, and it is here.
+        if let Some(vectors) = &mut thread.inner.lock().window_vectors {
+            vectors.set_vectors(&asked);
+        }
+    }
+    Ok(0)
 }
 
 /// Window code goes on with its own vector state.

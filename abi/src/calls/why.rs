@@ -55,8 +55,8 @@ impl Row {
             0x01 | 0x02 | 0x04 | 0x06..=0x08 | 0x0f | 0x13 | 0x55 => Some(Why::Waits),
             // thread_create, thread_kill, wake, task_start, task_kill, task_end, scheduler_set, foreign_start, clock_alarm, post_free.
             0x03 | 0x05 | 0x09 | 0x0d | 0x0e | 0x12 | 0x14 | 0x1c | 0x44 | 0x61 => Some(Why::Looks),
-            // thread_registers, fault_return, foreign_return.
-            0x1f | 0x36 | 0x45 => Some(Why::Registers),
+            // thread_registers, fault_return, foreign_return, foreign_vectors.
+            0x1f | 0x36 | 0x45 | 0x46 => Some(Why::Registers),
             // thread_next, gate_return, single messages.
             0x15 | 0x34 | 0x62 | 0x64..=0x66 => Some(Why::Short),
             // Of sections: delete, resize, clone, seal, list, access lists, pages counted; bindings taken back; windows; many bytes, many messages;

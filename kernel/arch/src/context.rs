@@ -1,6 +1,7 @@
 //! The saved state of a thread: registers as `entry.S` saves them, and vector state.
 
 use crate::fpu;
+use abi::frame::Vectors;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
@@ -144,6 +145,17 @@ impl Area {
     pub fn restore_vector_state(&self) {
         // SAFETY: as for `registers`.
         unsafe { &*self.0.vector_state.get() }.restore();
+    }
+
+    /// The saved vector state, as programs are told it.
+    pub fn vectors(&self) -> Vectors {
+        // SAFETY: as for `registers`.
+        unsafe { &*self.0.vector_state.get() }.told()
+    }
+
+    /// In place of the saved vector state, what a program asks for.
+    pub fn set_vectors(&mut self, asked: &Vectors) {
+        self.0.vector_state.get_mut().take(asked);
     }
 
     /// A copy of the saved vector state (the thread must not be running).

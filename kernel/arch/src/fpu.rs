@@ -1,6 +1,7 @@
 //! Vector and floating-point state: saved per thread in full, scrubbed when a call crosses protection (pitfalls, H16).
 
 use crate::cpu::has;
+use abi::frame::Vectors;
 use abi::info::feature;
 use core::arch::asm;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -8,28 +9,47 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Room for x87, SSE and AVX state in XSAVE's standard form.
 #[derive(Clone)]
 #[repr(C, align(64))]
-pub(crate) struct State([u8; 832]);
+pub(crate) struct State([u8; Vectors::LEN]);
 
 /// An area that says of every component that it is in its initial state.
 static NOTHING: State = {
-    let mut state = State([0; 832]);
+    let mut state = State([0; Vectors::LEN]);
     [state.0[24], state.0[25]] = [MXCSR_CLEAN as u8, (MXCSR_CLEAN >> 8) as u8];
     state
 };
 
 const MXCSR_CLEAN: u32 = 0x1f80;
+/// Bits of MXCSR that the first processors with it had.
+const MXCSR_FIRST: u32 = 0xffbf;
 const FCW_CLEAN: u16 = 0x037f;
 const X87_SSE_AVX: u32 = 7;
 
 impl State {
-    /// The state in which programs start.
+    /// The state in which programs start: x87 and SSE are present (their zeroes and control words), AVX is in its initial state.
     pub(crate) fn clean() -> State {
-        let mut state = State([0; 832]);
-        state.0[0..2].copy_from_slice(&FCW_CLEAN.to_le_bytes());
-        state.0[24..28].copy_from_slice(&MXCSR_CLEAN.to_le_bytes());
-        // XSTATE_BV: x87 and SSE are present (their zeroes and control words), AVX is in its initial state.
-        state.0[512] = 3;
-        state
+        State(Vectors::clean().0)
+    }
+
+    pub(crate) fn told(&self) -> Vectors {
+        Vectors(self.0)
+    }
+
+    /// What a program asks for in place of what `save` has left here, without what cannot be loaded: bits of MXCSR that this processor does
+    /// not have, components that the kernel does not enable, and the compacted form.
+    pub(crate) fn take(&mut self, asked: &Vectors) {
+        const MASK: usize = Vectors::MXCSR + 4;
+        let word = |bytes: &[u8; Vectors::LEN], at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+        let mask = word(&self.0, MASK);
+        // Zero: a processor that does not say which it has (SDM 1, 11.6.6).
+        let known = if mask == 0 { MXCSR_FIRST } else { mask };
+        let mxcsr = word(&asked.0, Vectors::MXCSR) & known;
+        self.0 = asked.0;
+        self.0[Vectors::MXCSR..MASK].copy_from_slice(&mxcsr.to_le_bytes());
+        self.0[MASK..MASK + 4].copy_from_slice(&mask.to_le_bytes());
+        let header = &mut self.0[Vectors::PRESENT..Vectors::PRESENT + 64];
+        let present = header[0] & X87_SSE_AVX as u8;
+        header.fill(0);
+        header[0] = present;
     }
 
     #[inline]
@@ -46,7 +66,7 @@ impl State {
 
     #[inline]
     pub(crate) fn restore(&self) {
-        // SAFETY: the area was written by `save` or `clean`, so no reserved bit is set.
+        // SAFETY: the area was written by `save`, `clean` or `take`, so no reserved bit is set.
         unsafe {
             if has(feature::AVX) {
                 asm!("xrstor64 [{}]", in(reg) self.0.as_ptr(), in("eax") X87_SSE_AVX, in("edx") 0, options(nostack));

@@ -89,6 +89,8 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         elsewhere("fault_return", "frame"),
         elsewhere("foreign_start", "frame"),
         elsewhere("foreign_return", "frame"),
+        elsewhere("foreign_vectors", "to"),
+        elsewhere("foreign_vectors", "from"),
         elsewhere("port_write_bytes", "from"),
         elsewhere("log_write", "from"),
         elsewhere("task_wait", "out"),

@@ -103,6 +103,8 @@ fn personality() -> Result<Exit, Error> {
 extern "C" fn upcall(_: &mut Frame) -> ! {
     // This thread has been there, too.
     let _ = plain_call(GATE.load(Ordering::SeqCst), [super::op::GET, 0, 0, 0, 0, 0]);
+    try_all(|at| stub::foreign_vectors(&Trap, at, 0));
+    try_all(|at| stub::foreign_vectors(&Trap, 0, at));
     try_all(|at| stub::foreign_return(&Trap, at));
     let code = if WRONG.load(Ordering::SeqCst) == 0 { REFUSED } else { 7 };
     let _ = stub::task_end(&Trap, WINDOW.load(Ordering::SeqCst), code as u64);
