@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use rt::abi::calls::stub;
-pub use rt::abi::frame::{Frame, reason};
+pub use rt::abi::frame::{Frame, Vectors, reason};
 use rt::abi::gate::flag;
 use rt::{Error, Trap};
 
@@ -51,6 +51,24 @@ pub fn set(task: u64, gate: u64, text: &Section) -> Result<(), Error> {
 /// What the kernel answers.
 pub fn start(task: u64, frame: &Frame) -> Result<(), Error> {
     stub::foreign_start(&Trap, task, core::ptr::from_ref(frame) as u64).map(drop)
+}
+
+/// The vector registers of the window code whose upcall the calling thread serves.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn vectors() -> Result<Vectors, Error> {
+    let mut vectors = Vectors::clean();
+    stub::foreign_vectors(&Trap, core::ptr::from_mut(&mut vectors) as u64, 0)?;
+    Ok(vectors)
+}
+
+/// Those with which it goes on.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn set_vectors(vectors: &Vectors) -> Result<(), Error> {
+    stub::foreign_vectors(&Trap, 0, core::ptr::from_ref(vectors) as u64).map(drop)
 }
 
 /// Serves an upcall: `frame` is what the kernel wrote, `handler` the cookie of the gate, which `export` made from a

@@ -1,7 +1,7 @@
 //! What the personality asks of the machine below it. On Musubi these are kernel calls and calls of other servers
 //! (`musubi.rs`); in the tests on a host a traced process plays the part. Nothing else here knows where it runs.
 
-use abi::frame::Frame;
+use abi::frame::{Frame, Vectors};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use abi::{Error, Rights};
@@ -99,6 +99,11 @@ pub trait Machine: Sync {
     /// Writes what lies at an address of the single space, such as a file.
     fn window_load(&self, task: u64, to: Granted, from: u64) -> Result<(), Error>;
     fn window_zero(&self, task: u64, to: Granted) -> Result<(), Error>;
+
+    /// The vector registers of the calling thread's program, `task`, where it was stopped.
+    fn vectors(&self, task: u64) -> Result<Vectors, Error>;
+    /// Those with which it goes on.
+    fn set_vectors(&self, task: u64, vectors: &Vectors) -> Result<(), Error>;
 
     /// What lies at an address of the single space, such as a file, if this server may read it.
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]>;

@@ -152,6 +152,12 @@ impl Map {
         self.pieces.iter()
     }
 
+    /// What may be done at an address, if anything is mapped there.
+    #[must_use]
+    pub fn rights(&self, address: u64) -> Option<Rights> {
+        self.pieces.get(&address).map(|piece| piece.rights)
+    }
+
     #[must_use]
     pub fn is_free(&self, range: &Range<u64>) -> bool {
         range.is_empty() || !self.pieces.overlaps(range)

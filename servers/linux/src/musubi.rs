@@ -1,6 +1,6 @@
 //! The machine below, on Musubi: kernel calls through `sdk/window`, and the services of other servers.
 
-use abi::frame::Frame;
+use abi::frame::{Frame, Vectors};
 use abi::start::StreamRef;
 use abi::task::Limits;
 use abi::{Error, Rights};
@@ -244,6 +244,14 @@ impl Machine for Musubi {
 
     fn window_zero(&self, _task: u64, to: Granted) -> Result<(), Error> {
         memory::zero_window(to.address(), to.len())
+    }
+
+    fn vectors(&self, _task: u64) -> Result<Vectors, Error> {
+        foreign::vectors()
+    }
+
+    fn set_vectors(&self, _task: u64, vectors: &Vectors) -> Result<(), Error> {
+        foreign::set_vectors(vectors)
     }
 
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]> {

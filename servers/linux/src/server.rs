@@ -243,7 +243,7 @@ impl<M: Machine> Server<M> {
                     self.look_at_streams(&process);
                     self.system_call(&mut call)
                 }
-                _ => Err(Stop::End(fault(&call))),
+                _ => calls::signal::fault(&mut call).map_err(Stop::End),
             }
         };
         // Its descriptors go before anybody hears of its end.
@@ -404,13 +404,6 @@ impl<M: Machine> Personality for Server<M> {
             }
         }
     }
-}
-
-/// A fault of the program: says so, and answers how it ends.
-fn fault<M: Machine>(call: &Call<'_, M>) -> End {
-    let (signal, line) = trace::fault(call.frame);
-    call.say(line.as_bytes());
-    End::by(signal)
 }
 
 /// Whether a program wants to hear of its children's ends.

@@ -1,13 +1,16 @@
 //! Signals of one program: what it wants done about each, which wait, and the record on its stack that a handler
-//! returns through. A signal is taken at the end of a system call, or
-//! where one waits; a program that makes no calls hears of none, unless it ends by it.
+//! returns through. A signal is taken at the end of a system call, or where one waits; a program that makes no calls hears
+//! of none but those of its own faults, unless it ends by it.
+
+pub mod fault;
+pub mod frame;
 
 use alloc::vec::Vec;
 
-use abi::frame::Frame;
 use linux_raw_sys::general as linux;
 
 use crate::field;
+use fault::Fault;
 
 /// Signals are numbered from 1.
 pub const COUNT: u64 = 64;
@@ -49,7 +52,8 @@ impl Action {
         let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
         Action {
             handler: word(core::mem::offset_of!(linux::kernel_sigaction, sa_handler_kernel)),
-            flags: field!(bytes, linux::kernel_sigaction, sa_flags),
+            // A C library has them in an `int`, of which SA_RESETHAND is the sign.
+            flags: field!(bytes, linux::kernel_sigaction, sa_flags) & u64::from(u32::MAX),
             restorer: word(core::mem::offset_of!(linux::kernel_sigaction, sa_restorer)),
             mask: word(core::mem::offset_of!(linux::kernel_sigaction, sa_mask)),
         }
@@ -86,6 +90,14 @@ pub struct AltStack {
     pub len: u64,
 }
 
+impl AltStack {
+    /// Whether a program with this stack pointer is on it.
+    #[must_use]
+    pub fn holds(&self, rsp: u64) -> bool {
+        rsp > self.address && rsp - self.address <= self.len
+    }
+}
+
 /// Who raised a signal, for `siginfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -100,12 +112,23 @@ pub enum Delivery {
     Nothing,
     /// The program ends by this signal.
     End(u64),
-    Handle {
-        signal: u64,
-        action: Action,
-        sender: Sender,
-        mask: u64,
-    },
+    Handle(Handling),
+}
+
+/// Where a signal comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Sent(Sender),
+    Fault(Fault),
+}
+
+/// A handler is to be called. `mask`: the one to come back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handling {
+    pub signal: u64,
+    pub action: Action,
+    pub origin: Origin,
+    pub mask: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -200,7 +223,7 @@ impl Signals {
     }
 
     /// Takes the next signal that is not blocked, and answers what is to be done. For a handler the mask has been set
-    /// as it is while the handler runs; `mask` in the answer is the one to come back to.
+    /// as it is while the handler runs.
     pub fn take(&mut self) -> Delivery {
         while let Some(at) = self.pending.iter().position(|(signal, _)| self.mask & bit(*signal) == 0) {
             let (signal, sender) = self.pending.remove(at);
@@ -209,18 +232,28 @@ impl Signals {
                 IGNORE => {}
                 DEFAULT if ignored_by_default(signal) => {}
                 DEFAULT => return Delivery::End(signal),
-                _ => {
-                    let mask = self.before.take().unwrap_or(self.mask);
-                    let own = if action.flags & u64::from(linux::SA_NODEFER) == 0 { bit(signal) } else { 0 };
-                    self.set_mask(self.mask | action.mask | own);
-                    if action.flags & u64::from(linux::SA_RESETHAND) != 0 {
-                        self.actions[signal as usize - 1] = Action::default();
-                    }
-                    return Delivery::Handle { signal, action, sender, mask };
-                }
+                _ => return Delivery::Handle(self.handle(signal, action, Origin::Sent(sender))),
             }
         }
         Delivery::Nothing
+    }
+
+    /// The program has had a fault, whose signal does not wait: `None` if it has no handler now. Who blocks or ignores it ends by it, too, since
+    /// going on would be to fault again.
+    pub fn fault(&mut self, fault: Fault) -> Option<Handling> {
+        let action = self.action(fault.signal).filter(Action::is_handled)?;
+        let is_open = self.mask & bit(fault.signal) == 0;
+        is_open.then(|| self.handle(fault.signal, action, Origin::Fault(fault)))
+    }
+
+    fn handle(&mut self, signal: u64, action: Action, origin: Origin) -> Handling {
+        let mask = self.before.take().unwrap_or(self.mask);
+        let own = if action.flags & u64::from(linux::SA_NODEFER) == 0 { bit(signal) } else { 0 };
+        self.set_mask(self.mask | action.mask | own);
+        if action.flags & u64::from(linux::SA_RESETHAND) != 0 {
+            self.actions[signal as usize - 1] = Action::default();
+        }
+        Handling { signal, action, origin, mask }
     }
 
     /// Another program takes over: handlers are gone, what is ignored stays ignored.
@@ -238,86 +271,10 @@ fn ignored_by_default(signal: u64) -> bool {
     matches!(signal as u32, linux::SIGCHLD | linux::SIGCONT | linux::SIGURG | linux::SIGWINCH)
 }
 
-/// Whether it says that an instruction went wrong.
-#[must_use]
-pub fn comes_of_faults(signal: u64) -> bool {
-    matches!(signal as u32, linux::SIGSEGV | linux::SIGBUS | linux::SIGILL | linux::SIGFPE | linux::SIGTRAP)
-}
-
 /// Whether the default is to stop the program, which is not implemented.
 #[must_use]
 pub fn stops(signal: u64) -> bool {
     matches!(signal as u32, linux::SIGSTOP | linux::SIGTSTP | linux::SIGTTIN | linux::SIGTTOU)
-}
-
-/// The record that a handler finds and `rt_sigreturn` reads (`struct rt_sigframe` of Linux: return address, `ucontext`,
-/// `siginfo`), as words. `linux-raw-sys` does not have it.
-pub mod frame {
-    use super::{Action, AltStack, Frame, Sender, Vec, linux};
-
-    /// Bytes of the record.
-    pub const LEN: u64 = 8 * WORDS as u64;
-    const WORDS: usize = INFO + 16;
-    const STACK: usize = 3;
-    const REGISTERS: usize = 6;
-    const FLAGS: usize = REGISTERS + 17;
-    const SEGMENTS: usize = REGISTERS + 18;
-    const MASK: usize = REGISTERS + 32;
-    const INFO: usize = MASK + 1;
-    /// Address of `ucontext` and of `siginfo` in the record.
-    pub const CONTEXT_AT: u64 = 8;
-    pub const INFO_AT: u64 = 8 * INFO as u64;
-    /// The program's code and stack selectors, as Linux has them.
-    const SELECTORS: u64 = 0x33 | 0x2b << 48;
-
-    /// General registers in the order of `struct sigcontext`.
-    fn registers(f: &mut Frame) -> [&mut u64; 17] {
-        [
-            &mut f.r8, &mut f.r9, &mut f.r10, &mut f.r11, &mut f.r12, &mut f.r13, &mut f.r14, &mut f.r15, &mut f.rdi,
-            &mut f.rsi, &mut f.rbp, &mut f.rbx, &mut f.rdx, &mut f.rax, &mut f.rcx, &mut f.rsp, &mut f.rip,
-        ]
-    }
-
-    /// Where the record goes: below the red zone, so that the handler's stack is aligned as after a call.
-    #[must_use]
-    pub fn address(rsp: u64, action: &Action, alt: Option<AltStack>) -> u64 {
-        let on_alt =
-            alt.filter(|a| action.flags & u64::from(linux::SA_ONSTACK) != 0 && rsp.wrapping_sub(a.address) > a.len);
-        let top = on_alt.map_or(rsp.wrapping_sub(128), |a| a.address + a.len);
-        (top.wrapping_sub(LEN) & !15).wrapping_sub(8)
-    }
-
-    #[must_use]
-    pub fn store(f: &Frame, signal: u64, action: &Action, sender: Sender, mask: u64, alt: Option<AltStack>) -> Vec<u8> {
-        let mut words = [0u64; WORDS];
-        words[0] = action.restorer;
-        if let Some(alt) = alt {
-            words[STACK] = alt.address;
-            words[STACK + 2] = alt.len;
-        }
-        for (word, register) in words[REGISTERS..].iter_mut().zip(registers(&mut f.clone())) {
-            *word = *register;
-        }
-        words[FLAGS] = f.rflags;
-        words[SEGMENTS] = SELECTORS;
-        words[MASK] = mask;
-        words[INFO] = signal;
-        words[INFO + 1] = u64::from(sender.code as u32);
-        words[INFO + 2] = sender.task & 0xffff_ffff | sender.user << 32;
-        words.iter().flat_map(|w| w.to_le_bytes()).collect()
-    }
-
-    /// Puts the registers of a record back and answers the mask. There is no record of vector registers: a signal is
-    /// taken at a call, where nothing is in them.
-    #[must_use]
-    pub fn load(record: &[u8; LEN as usize], f: &mut Frame) -> u64 {
-        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| record[8 * at + i]));
-        for (i, register) in registers(f).into_iter().enumerate() {
-            *register = word(REGISTERS + i);
-        }
-        f.rflags = word(FLAGS);
-        word(MASK)
-    }
 }
 
 #[cfg(test)]

@@ -28,11 +28,20 @@ pub fn line(number: u64, arguments: [u64; 6], answer: Answer) -> String {
     line
 }
 
-/// The signal that a fault is on Linux, and a line that says what happened.
+/// What is said of a fault that ends the program by this signal.
 #[must_use]
-pub fn fault(frame: &Frame) -> (u64, String) {
+pub fn fault(frame: &Frame, signal: u64) -> String {
     let mut line = String::new();
     let (ip, address) = (frame.rip, frame.address);
+    let name = match signal as u32 {
+        linux::SIGFPE => "arithmetic exception",
+        linux::SIGTRAP => "breakpoint",
+        linux::SIGILL => "illegal instruction",
+        linux::SIGBUS if frame.reason == reason::FAULT => "no memory",
+        linux::SIGBUS if address == 18 => "memory that has failed",
+        linux::SIGBUS => "unaligned access",
+        _ => "segmentation fault",
+    };
     if frame.reason == reason::FAULT {
         let right = Rights::from_bits_truncate(frame.right as u32);
         let access = if right.contains(Rights::EXECUTE) {
@@ -42,17 +51,9 @@ pub fn fault(frame: &Frame) -> (u64, String) {
         } else {
             "read at"
         };
-        let _ = writeln!(line, "segmentation fault: {access} {address:#x} ip {ip:#x}");
-        return (u64::from(linux::SIGSEGV), line);
+        let _ = writeln!(line, "{name}: {access} {address:#x} ip {ip:#x}");
+    } else {
+        let _ = writeln!(line, "{name}: exception {address} ip {ip:#x}");
     }
-    let (signal, name) = match address {
-        0 | 16 | 19 => (linux::SIGFPE, "arithmetic exception"),
-        1 | 3 => (linux::SIGTRAP, "breakpoint"),
-        6 => (linux::SIGILL, "illegal instruction"),
-        17 => (linux::SIGBUS, "unaligned access"),
-        18 => (linux::SIGBUS, "memory that has failed"),
-        _ => (linux::SIGSEGV, "segmentation fault"),
-    };
-    let _ = writeln!(line, "{name}: exception {address} ip {ip:#x}");
-    (u64::from(signal), line)
+    line
 }

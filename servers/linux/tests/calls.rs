@@ -385,35 +385,6 @@ fn what_is_not_there_is_counted() {
     assert_eq!(said, b"musubi: Linux threads are not there yet\n", "once");
 }
 
-/// Taken, since who has one may raise the signal himself; but a fault does not call it.
-#[test]
-fn handlers_of_faults_are_counted() {
-    if !possible() {
-        return;
-    }
-    let server = server();
-    let mut p = Puppet::new(&server);
-    let at = p.map(PAGE, RW);
-    let mut action = |handler: u64, signal: u32| {
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&handler.to_le_bytes());
-        p.poke(at, &bytes);
-        assert_eq!(p.call(nr(__NR_rt_sigaction), &[signal.into(), at, 0, 8]), 0);
-    };
-    // The default, ignored, and one of another kind.
-    action(0, SIGSEGV);
-    action(1, SIGSEGV);
-    action(0x1000, SIGUSR1);
-    assert_eq!(server.coverage.lock().lines(), "");
-    action(0x1000, SIGSEGV);
-    action(0x1000, SIGBUS);
-    let lines = server.coverage.lock().lines();
-    for signal in [SIGSEGV, SIGBUS] {
-        let wanted = format!("1  a handler for faults, which end the program all the same, signal {signal:#x}");
-        assert!(lines.contains(&wanted), "{lines}");
-    }
-}
-
 /// Every call, with addresses and numbers that programs should not use: an answer, and nothing else is disturbed.
 #[test]
 fn nothing_that_a_program_passes_breaks_the_server() {

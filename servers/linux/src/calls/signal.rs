@@ -1,5 +1,6 @@
 //! Signals that programs send to themselves and to each other, and their handlers.
 
+use abi::frame::Vectors;
 use abi::layout::WINDOW_END;
 use alloc::vec::Vec;
 use linux_raw_sys::general as linux;
@@ -7,12 +8,15 @@ use linux_raw_sys::general as linux;
 use crate::answer::{Answer, End, Errno, Stop, errno, fail};
 use crate::machine::Machine;
 use crate::process::Call;
-use crate::signals::{self, AltStack, COUNT, Delivery, Sender, frame};
+use crate::signals::fault::Fault;
+use crate::signals::{self, AltStack, COUNT, Delivery, Handling, Sender, frame};
+use crate::trace;
 
 /// `mask_len` of all these calls.
 const MASK_LEN: u64 = 8;
-const SS_DISABLE: u32 = 2;
 const MINSIGSTKSZ: u64 = 2048;
+/// Flags that handlers begin without: single step, direction (as the C ABI has it), resume.
+const NOT_IN_HANDLERS: u64 = 1 << 8 | 1 << 10 | 1 << 16;
 
 pub fn rt_sigaction<M: Machine>(call: &mut Call<'_, M>, number: u64, new: u64, old: u64, mask_len: u64) -> Answer {
     if mask_len != MASK_LEN {
@@ -25,10 +29,6 @@ pub fn rt_sigaction<M: Machine>(call: &mut Call<'_, M>, number: u64, new: u64, o
             return call.refuse("rt_sigaction flags", action.unknown_flags(), errno::EINVAL);
         }
         call.process.signals.lock().set_action(number, action).ok_or(Errno(errno::EINVAL))?;
-        if signals::comes_of_faults(number) && action.is_handled() {
-            // It is called where the program raises the signal itself; a fault ends the program.
-            call.note("a handler for faults, which end the program all the same, signal", number);
-        }
     }
     if old != 0 {
         call.write(old, &before.store())?;
@@ -83,19 +83,25 @@ pub fn pause<M: Machine>(call: &mut Call<'_, M>) -> Answer {
 
 pub fn sigaltstack<M: Machine>(call: &mut Call<'_, M>, new: u64, old: u64) -> Answer {
     let before = call.process.signals.lock().alt_stack;
+    let is_on = before.is_some_and(|stack| stack.holds(call.frame.rsp));
     if new != 0 {
+        if is_on {
+            return fail(errno::EPERM);
+        }
         let (address, flags, len) = (call.read_word(new)?, call.read_word(new + 8)? as u32, call.read_word(new + 16)?);
         let stack = match flags {
-            SS_DISABLE => None,
-            0 if len < MINSIGSTKSZ => return fail(errno::ENOMEM),
-            0 if address.checked_add(len).is_none_or(|end| end > WINDOW_END) => return fail(errno::EFAULT),
-            0 => Some(AltStack { address, len }),
+            linux::SS_DISABLE => None,
+            0 | linux::SS_ONSTACK if len < MINSIGSTKSZ => return fail(errno::ENOMEM),
+            0 | linux::SS_ONSTACK if address.checked_add(len).is_none_or(|end| end > WINDOW_END) => {
+                return fail(errno::EFAULT);
+            }
+            0 | linux::SS_ONSTACK => Some(AltStack { address, len }),
             _ => return call.refuse("sigaltstack flags", flags.into(), errno::EINVAL),
         };
         call.process.signals.lock().alt_stack = stack;
     }
     if old != 0 {
-        let (address, flags, len) = before.map_or((0, SS_DISABLE, 0), |s| (s.address, 0, s.len));
+        let (address, flags, len) = before.map_or((0, linux::SS_DISABLE, 0), |s| (s.address, u32::from(is_on), s.len));
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&address.to_le_bytes());
         bytes[8..12].copy_from_slice(&flags.to_le_bytes());
@@ -203,24 +209,46 @@ fn raise<M: Machine>(call: &Call<'_, M>, number: u64, code: i32) -> Answer {
 /// The signal.
 pub fn deliver<M: Machine>(call: &mut Call<'_, M>) -> Result<(), End> {
     let delivery = call.process.signals.lock().take();
-    let (signal, action, sender, mask) = match delivery {
-        Delivery::Nothing => return Ok(()),
-        Delivery::End(signal) => return Err(End::by(signal)),
-        Delivery::Handle { signal, action, sender, mask } => (signal, action, sender, mask),
+    match delivery {
+        Delivery::Nothing => Ok(()),
+        Delivery::End(signal) => Err(End::by(signal)),
+        Delivery::Handle(handling) => handle(call, &handling),
+    }
+}
+
+/// A fault of the program, which its handler may mend. `Err` if it ends the program.
+///
+/// # Errors
+/// The signal.
+pub fn fault<M: Machine>(call: &mut Call<'_, M>) -> Result<(), End> {
+    let vectors = call.machine().vectors(call.process.task).unwrap_or(Vectors::clean());
+    let fault = {
+        let map = call.process.map.lock();
+        Fault::of(call.frame, map.rights(call.frame.address), &vectors)
     };
+    let line = trace::fault(call.frame, fault.signal);
+    let handling = call.process.signals.lock().fault(fault);
+    let handled = handling.map_or(Err(End::by(fault.signal)), |handling| handle(call, &handling));
+    handled.inspect_err(|_| call.say(line.as_bytes()))
+}
+
+/// Has the program go on in a handler. Without a stack for it, or a way back from it, it ends, as on Linux.
+fn handle<M: Machine>(call: &mut Call<'_, M>, handling: &Handling) -> Result<(), End> {
+    let (task, action) = (call.process.task, &handling.action);
     let alt = call.process.signals.lock().alt_stack;
-    let at = frame::address(call.frame.rsp, &action, alt);
-    let record = frame::store(call.frame, signal, &action, sender, mask, alt);
+    let bad = End::by(linux::SIGSEGV.into());
+    let at = frame::address(call.frame.rsp, action, alt).ok_or(bad)?;
+    let vectors = call.machine().vectors(task).map_err(|_| bad)?;
+    let record = frame::store(at, call.frame, handling, alt, &vectors);
     let back = action.flags & u64::from(linux::SA_RESTORER) != 0;
     if call.write(at, &record).is_err() || !back || action.handler >= WINDOW_END {
-        // No stack for the handler, or no way back from it: Linux ends the program, too.
-        return Err(End::by(linux::SIGSEGV.into()));
+        return Err(bad);
     }
+    call.machine().set_vectors(task, &Vectors::clean()).map_err(|_| bad)?;
     let f = &mut *call.frame;
-    (f.rdi, f.rsi, f.rdx) = (signal, at + frame::INFO_AT, at + frame::CONTEXT_AT);
+    (f.rdi, f.rsi, f.rdx) = (handling.signal, at + frame::INFO_AT, at + frame::CONTEXT_AT);
     (f.rip, f.rsp, f.rax) = (action.handler, at, 0);
-    // The direction flag, as the C ABI has it.
-    f.rflags &= !(1 << 10);
+    f.rflags &= !NOT_IN_HANDLERS;
     Ok(())
 }
 
@@ -229,8 +257,14 @@ pub fn rt_sigreturn<M: Machine>(call: &mut Call<'_, M>) -> Answer {
     let at = call.frame.rsp.wrapping_sub(8);
     let bad = Stop::End(End::by(linux::SIGSEGV.into()));
     let Ok(record) = call.read_array::<{ frame::LEN as usize }>(at) else { return Err(bad) };
-    let mask = frame::load(&record, call.frame);
+    let (mask, vectors_at) = frame::load(&record, call.frame);
     if call.frame.rip >= WINDOW_END || call.frame.rsp >= WINDOW_END {
+        return Err(bad);
+    }
+    let read = |offset: usize, to: &mut [u8]| call.read_into(vectors_at.wrapping_add(offset as u64), to);
+    let vectors = if vectors_at == 0 { Ok(Vectors::clean()) } else { frame::load_vectors(read) };
+    let loaded = vectors.is_ok_and(|vectors| call.machine().set_vectors(call.process.task, &vectors).is_ok());
+    if !loaded {
         return Err(bad);
     }
     call.process.signals.lock().set_mask(mask);

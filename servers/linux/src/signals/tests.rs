@@ -1,3 +1,5 @@
+use abi::frame::{Frame, Vectors};
+
 use super::*;
 
 const USR1: u64 = linux::SIGUSR1 as u64;
@@ -14,6 +16,8 @@ fn actions_are_stored_as_linux_does() {
     assert_eq!(bytes.len(), 32);
     assert_eq!((bytes[0], bytes[8], bytes[16], bytes[24]), (1, 2, 3, 4));
     assert_eq!(Action::load(&bytes), action);
+    let once = Action { flags: i64::from(linux::SA_RESETHAND as i32) as u64, ..action };
+    assert_eq!(Action::load(&once.store()).unknown_flags(), 0);
 }
 
 #[test]
@@ -63,7 +67,7 @@ fn masks_while_a_handler_runs() {
         signals.set_mask(bit(3));
         signals.set_action(USR1, handled(flags, bit(20))).unwrap();
         signals.raise(USR1, SENDER);
-        let Delivery::Handle { signal: USR1, mask, .. } = signals.take() else { panic!() };
+        let Delivery::Handle(Handling { signal: USR1, mask, .. }) = signals.take() else { panic!() };
         assert_eq!(mask, bit(3));
         assert_eq!(signals.mask, bit(3) | bit(20) | own);
     }
@@ -74,7 +78,7 @@ fn handlers_that_are_used_once_or_lost() {
     let mut signals = Signals::default();
     signals.set_action(USR1, handled(u64::from(linux::SA_RESETHAND), 0)).unwrap();
     signals.raise(USR1, SENDER);
-    assert!(matches!(signals.take(), Delivery::Handle { .. }));
+    assert!(matches!(signals.take(), Delivery::Handle(_)));
     assert_eq!(signals.action(USR1), Some(Action::default()));
     signals.set_action(USR1, handled(0, 0)).unwrap();
     signals.set_action(1, Action { handler: IGNORE, ..Action::default() }).unwrap();
@@ -111,8 +115,12 @@ fn a_record_gives_back_every_register() {
     {
         *register = 0x1001 + i as u64;
     }
-    let record = frame::store(&before, USR1, &handled(0, 0), SENDER, 0x55, None);
-    assert_eq!(record.len() as u64, frame::LEN);
+    let handling = Handling { signal: USR1, action: handled(0, 0), origin: Origin::Sent(SENDER), mask: 0x55 };
+    let mut vectors = Vectors::clean();
+    (0..416).filter(|i| !(24..32).contains(i)).for_each(|i| vectors.0[i] = i as u8);
+    vectors.0[576..].fill(9);
+    vectors.0[Vectors::PRESENT] = 7;
+    let record = frame::store(0x7008, &before, &handling, None, &vectors);
     let word = |at: u64| u64::from_le_bytes(record[at as usize..][..8].try_into().unwrap());
     assert_eq!(word(0), 0x40_2000, "where the handler returns to");
     assert_eq!(word(frame::INFO_AT), USR1);
@@ -123,7 +131,23 @@ fn a_record_gives_back_every_register() {
     assert_eq!(word(frame::CONTEXT_AT + 168), before.rip);
     assert_eq!(word(frame::CONTEXT_AT + 296), 0x55);
     let mut after = Frame::default();
-    assert_eq!(frame::load(&record.try_into().unwrap(), &mut after), 0x55);
+    let (mask, at) = frame::load(record[..frame::LEN as usize].try_into().unwrap(), &mut after);
+    assert_eq!((mask, at % 64), (0x55, 0));
+    let saved = (at - 0x7008) as usize;
+    assert_eq!(record.len(), saved + frame::VECTORS_LEN);
+    let read = |record: &[u8]| {
+        frame::load_vectors(|offset, to| {
+            to.copy_from_slice(&record[saved + offset..][..to.len()]);
+            Ok::<(), ()>(())
+        })
+        .unwrap()
+    };
+    let same = |a: &Vectors, b: &Vectors, len: usize| a.0[..416] == b.0[..416] && a.0[512..len] == b.0[512..len];
+    assert!(same(&read(&record), &vectors, Vectors::LEN));
+    // A program that puts there what FXSAVE has means only that.
+    let mut old = record.clone();
+    old[saved + 464] = 0;
+    assert!(same(&read(&old), &Vectors { ..vectors }, 512) && read(&old).0[512..] == Vectors::clean().0[512..]);
     let list = |f: &Frame| {
         [
             f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.rsp, f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14,
@@ -139,12 +163,34 @@ fn where_the_record_goes() {
     let alt = Some(AltStack { address: 0x10000, len: 0x4000 });
     let on_alt = handled(u64::from(linux::SA_ONSTACK), 0);
     for rsp in 0x7000_0000..0x7000_0020u64 {
-        let at = frame::address(rsp, &plain, alt);
+        let at = frame::address(rsp, &plain, alt).unwrap();
         assert_eq!(at % 16, 8, "as after a call");
         assert!(at + frame::LEN <= rsp - 128, "the red zone is left alone");
     }
-    let at = frame::address(0x7000_0000, &on_alt, alt);
+    let at = frame::address(0x7000_0000, &on_alt, alt).unwrap();
     assert!((0x10000..0x14000).contains(&at) && at + frame::LEN <= 0x14000);
-    let nested = frame::address(0x13000, &on_alt, alt);
+    let nested = frame::address(0x13000, &on_alt, alt).unwrap();
     assert!(nested < 0x13000 - 128, "already on it: go on below");
+    for action in [&plain, &on_alt] {
+        assert_eq!(frame::address(0x10100, action, alt), None, "it is full");
+    }
+    let small = Some(AltStack { address: 0x10000, len: 1000 });
+    assert_eq!(frame::address(0x7000_0000, &on_alt, small), None);
+}
+
+#[test]
+fn a_fault_does_not_wait() {
+    const SEGV: u64 = linux::SIGSEGV as u64;
+    let fault = Fault { signal: SEGV, ..Fault::default() };
+    let mut signals = Signals::default();
+    assert_eq!(signals.fault(fault), None);
+    signals.set_action(SEGV, handled(0, bit(20))).unwrap();
+    signals.set_mask(bit(3));
+    let handling = signals.fault(fault).unwrap();
+    assert_eq!((handling.origin, handling.mask), (Origin::Fault(fault), bit(3)));
+    assert_eq!(signals.mask, bit(3) | bit(20) | bit(SEGV));
+    assert_eq!((signals.fault(fault), signals.pending()), (None, 0), "blocked now");
+    signals.set_mask(0);
+    signals.set_action(SEGV, Action { handler: IGNORE, ..Action::default() }).unwrap();
+    assert_eq!(signals.fault(fault), None);
 }

@@ -1,12 +1,17 @@
 //! The file server, played: paths to nodes in one map. What a file holds lies in the played space, where it has room.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use abi::Error;
+use abi::layout::SPACE_BASE;
 use musubi::interfaces::files::how;
 use personality::descriptors::Name;
+use personality::machine::Machine;
 use personality::tree::{Entry, File, Mode as Known, Node, normal, parent};
+
+use super::Played;
 
 /// Whether a file may be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,5 +167,33 @@ impl Files {
             self.names.insert([to, &path[from.len()..]].concat(), entry);
         }
         Ok(())
+    }
+}
+
+impl Played {
+    /// With a program to start, and a file of ten digits.
+    pub fn with_files() -> Played {
+        let machine = Played::new();
+        machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
+        machine.put(b"data/file", b"0123456789", Mode::Plain, 1234);
+        machine
+    }
+
+    pub fn put(&self, name: &[u8], bytes: &[u8], mode: Mode, mtime: i64) -> File {
+        let address = if bytes.is_empty() { 0 } else { self.allocate(bytes.len() as u64) };
+        if address != 0 {
+            self.space.write_all_at(bytes, address - SPACE_BASE).unwrap();
+        }
+        let file = File { address, len: bytes.len() as u64, fixed: true };
+        self.files.lock().unwrap().put(name, file, mode, mtime);
+        file
+    }
+
+    /// Where a file lies.
+    pub fn file(&self, path: &[u8]) -> File {
+        match self.file_look(path).unwrap().node {
+            Node::File(file) => file,
+            other => panic!("{other:?}"),
+        }
     }
 }

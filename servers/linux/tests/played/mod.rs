@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use abi::frame::Frame;
+use abi::frame::{Frame, Vectors};
 use abi::layout::{GRANULE, SPACE_BASE, WINDOW_END};
 use abi::start::StreamRef;
 use abi::task::Limits;
@@ -70,14 +70,6 @@ pub struct Played {
 }
 
 impl Played {
-    /// With a program to start, and a file of ten digits.
-    pub fn with_files() -> Played {
-        let machine = Played::new();
-        machine.put(b"busybox", &std::fs::read("/bin/busybox").unwrap(), Mode::Executable, 0);
-        machine.put(b"data/file", b"0123456789", Mode::Plain, 1234);
-        machine
-    }
-
     pub fn new() -> Played {
         // Inherited by the traced processes, which map it.
         let space_fd = memfd_create("space", MFdFlags::empty()).unwrap();
@@ -108,16 +100,6 @@ impl Played {
         base
     }
 
-    pub fn put(&self, name: &[u8], bytes: &[u8], mode: Mode, mtime: i64) -> File {
-        let address = if bytes.is_empty() { 0 } else { self.allocate(bytes.len() as u64) };
-        if address != 0 {
-            self.space.write_all_at(bytes, address - SPACE_BASE).unwrap();
-        }
-        let file = File { address, len: bytes.len() as u64, fixed: true };
-        self.files.lock().unwrap().put(name, file, mode, mtime);
-        file
-    }
-
     fn seconds(&self) -> i64 {
         (self.clock(Clock::Since1970) / 1_000_000_000) as i64
     }
@@ -144,14 +126,6 @@ impl Played {
     /// The tasks that have a thread to start.
     pub fn started(&self) -> Vec<u64> {
         self.tasks.lock().unwrap().iter().filter(|(_, task)| task.start.is_some()).map(|(number, _)| *number).collect()
-    }
-
-    /// Where a file lies.
-    pub fn file(&self, path: &[u8]) -> File {
-        match self.file_look(path).unwrap().node {
-            Node::File(file) => file,
-            other => panic!("{other:?}"),
-        }
     }
 
     /// Files that are open.
@@ -333,6 +307,14 @@ impl Machine for Played {
 
     fn window_zero(&self, task: u64, to: Granted) -> Result<(), Error> {
         self.window_write(task, to, &vec![0; to.len() as usize])
+    }
+
+    fn vectors(&self, task: u64) -> Result<Vectors, Error> {
+        self.task(task, |task| task.vectors())
+    }
+
+    fn set_vectors(&self, task: u64, vectors: &Vectors) -> Result<(), Error> {
+        self.task(task, |task| task.set_vectors(vectors))
     }
 
     fn view(&self, from: u64, len: u64) -> Option<&'static [u8]> {

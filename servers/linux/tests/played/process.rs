@@ -5,22 +5,30 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 
 use abi::Error;
-use abi::frame::{Frame, reason};
+use abi::frame::{Frame, Vectors, reason};
 use abi::layout::WINDOW_END;
+use linux_raw_sys::general;
 use nix::libc::user_regs_struct;
-use nix::sys::ptrace::{self, Options};
+use nix::sys::ptrace::{self, Options, regset::NT_PRFPREG};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::{NO_FD, PRIVATE, RW};
+
 /// What stands in for every new process until its own program is mapped. Statically linked, so that little is in the way.
 pub const STAND_IN: [&str; 3] = ["/bin/busybox", "sleep", "1000"];
+
+const SEGV: Signal = Signal::SIGSEGV;
+const ROOM: u64 = 64 << 10;
 
 pub struct Task {
     child: Child,
     pub memory: HostFile,
     /// Address of a `syscall` instruction that stays mapped: in the vDSO, far above any window.
     gate: u64,
+    /// Memory far above, too: where the host's kernel writes what it tells of a fault.
+    room: u64,
     pub start: Option<Frame>,
 }
 
@@ -47,13 +55,61 @@ impl Task {
         let mut code = vec![0; (at(end) - at(start)) as usize];
         memory.read_exact_at(&mut code, at(start)).unwrap();
         let gate = at(start) + code.windows(2).position(|two| two == [0x0f, 0x05]).unwrap() as u64;
-        let task = Task { child, memory, gate, start: None };
+        let mut task = Task { child, memory, gate, room: 0, start: None };
         ok(task.host_call(nix::libc::SYS_munmap, [0x1_0000, WINDOW_END - 0x1_0000, 0, 0, 0, 0]))?;
+        task.room = task.host_call(nix::libc::SYS_mmap, [0, ROOM, RW, PRIVATE, NO_FD, 0]) as u64;
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+        let flags = general::SA_SIGINFO | general::SA_ONSTACK | general::SA_NODEFER | general::SA_RESTORER;
+        task.memory.write_all_at(&words(&[task.room, 0, ROOM, gate, flags.into(), gate, 0]), task.room).unwrap();
+        ok(task.host_call(nix::libc::SYS_sigaltstack, [task.room, 0, 0, 0, 0, 0]))?;
+        ok(task.host_call(nix::libc::SYS_rt_sigaction, [SEGV as u64, task.room + 24, 0, 8, 0, 0]))?;
         Ok(task)
     }
 
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Address and error code of the fault at which the process stands: what the host's kernel tells a handler, which does not begin.
+    pub fn fault(&self) -> (u64, u64) {
+        let (before, vectors) = (ptrace::getregs(self.pid()).unwrap(), self.vectors());
+        ptrace::step(self.pid(), SEGV).unwrap();
+        let stopped = waitpid(self.pid(), None).unwrap();
+        assert!(matches!(stopped, WaitStatus::Stopped(_, Signal::SIGTRAP)), "{stopped:?}");
+        let after = ptrace::getregs(self.pid()).unwrap();
+        let word = |at: u64| {
+            let mut bytes = [0; 8];
+            self.memory.read_exact_at(&mut bytes, at).unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        let told = (word(after.rsi + 16), word(after.rdx + 40 + 8 * 19));
+        ptrace::setregs(self.pid(), before).unwrap();
+        self.set_vectors(&vectors);
+        told
+    }
+
+    /// Its vector registers, of those that FXSAVE has.
+    pub fn vectors(&self) -> Vectors {
+        let r = ptrace::getregset::<NT_PRFPREG>(self.pid()).unwrap();
+        let mut vectors = Vectors::clean();
+        let halves = [r.cwd, r.swd, r.ftw, r.fop].into_iter().flat_map(u16::to_le_bytes);
+        let pointers = [r.rip, r.rdp].into_iter().flat_map(u64::to_le_bytes);
+        let words = [r.mxcsr, r.mxcr_mask].into_iter().chain(r.st_space).chain(r.xmm_space).flat_map(u32::to_le_bytes);
+        let bytes = halves.chain(pointers).chain(words);
+        vectors.0.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+        vectors
+    }
+
+    pub fn set_vectors(&self, vectors: &Vectors) {
+        let mut r = ptrace::getregset::<NT_PRFPREG>(self.pid()).unwrap();
+        let half = |at: usize| u16::from_le_bytes(std::array::from_fn(|i| vectors.0[at + i]));
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| vectors.0[at + i]));
+        let pointer = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| vectors.0[at + i]));
+        (r.cwd, r.swd, r.ftw, r.fop) = (half(0), half(2), half(4), half(6));
+        (r.rip, r.rdp, r.mxcsr) = (pointer(8), pointer(16), word(24));
+        r.st_space = std::array::from_fn(|i| word(32 + 4 * i));
+        r.xmm_space = std::array::from_fn(|i| word(160 + 4 * i));
+        ptrace::setregset::<NT_PRFPREG>(self.pid(), r).unwrap();
     }
 
     /// Lets the process make a system call of the host.

@@ -75,6 +75,21 @@ impl<'a> Puppet<'a> {
         }
     }
 
+    /// A fault where the program stands, with what the frame says of it. `Err` with the exit code if it ended the program; otherwise what it goes on with.
+    pub fn fault(&mut self, told: Frame) -> Result<Frame, u64> {
+        let Frame { reason, address, right, code, .. } = told;
+        let mut frame = Frame { reason, address, right, code, task: self.task, thread: self.task, ..self.frame };
+        match self.server.attempt(&mut frame, 0) {
+            Served::Done(After::End { code, .. }) => Err(code),
+            _ => Ok(frame),
+        }
+    }
+
+    /// Registers with which it makes its next call, or has its next fault.
+    pub fn frame(&mut self) -> &mut Frame {
+        &mut self.frame
+    }
+
     /// Whether a call waits, having done nothing.
     pub fn waits(&mut self, number: u64, arguments: [u64; 3]) -> bool {
         let [rdi, rsi, rdx] = arguments;

@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use abi::Rights;
-use abi::frame::{Frame, reason};
+use abi::frame::{Frame, Vectors, reason};
 use abi::start::StreamRef;
 use abi::task::Limits;
+use linux_raw_sys::general;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -99,7 +100,7 @@ fn follow(server: &Server<Played>, first: u64) -> u64 {
         let all_wait = line.iter().chain([&thread]).all(|thread| thread.waits.is_some());
         let since = match thread.waits {
             None => {
-                enter(pid, &mut thread);
+                enter(machine, pid, &mut thread);
                 machine.clock(Clock::SinceBoot)
             }
             Some(since) => since,
@@ -123,7 +124,7 @@ fn follow(server: &Server<Played>, first: u64) -> u64 {
 }
 
 /// Lets a thread run until it enters the kernel.
-fn enter(pid: Pid, thread: &mut Thread) {
+fn enter(machine: &Played, pid: Pid, thread: &mut Thread) {
     let mut registers = ptrace::getregs(pid).unwrap();
     put_registers(&mut registers, &thread.frame);
     ptrace::setregs(pid, registers).unwrap();
@@ -134,17 +135,28 @@ fn enter(pid: Pid, thread: &mut Thread) {
     *frame = frame_of(&registers, thread.task);
     match stopped {
         WaitStatus::PtraceSyscall(_) => frame.rax = registers.orig_rax,
-        WaitStatus::Stopped(_, Signal::SIGSEGV) => {
-            frame.reason = reason::FAULT;
-            frame.right = u64::from(Rights::READ.bits());
-        }
         WaitStatus::Stopped(_, signal) => {
+            let code = ptrace::getsiginfo(pid).unwrap().si_code as u32;
             frame.reason = reason::EXCEPTION;
-            frame.address = match signal {
-                Signal::SIGFPE => 0,
-                Signal::SIGTRAP => 3,
-                Signal::SIGILL => 6,
-                other => panic!("the program got {other}"),
+            frame.address = match (signal, code) {
+                (Signal::SIGSEGV, general::SEGV_MAPERR | general::SEGV_ACCERR) => {
+                    let (address, error) = machine.task(thread.task, |task| task.fault()).unwrap();
+                    let right = match error & (2 | 16) {
+                        0 => Rights::READ,
+                        2 => Rights::WRITE,
+                        _ => Rights::EXECUTE,
+                    };
+                    (frame.reason, frame.right) = (reason::FAULT, right.bits().into());
+                    address
+                }
+                (Signal::SIGSEGV, _) => 13,
+                (Signal::SIGFPE, general::FPE_INTDIV) => 0,
+                (Signal::SIGFPE, _) if machine.vectors(thread.task).unwrap().0[Vectors::STATUS] & 0x3f != 0 => 16,
+                (Signal::SIGFPE, _) => 19,
+                (Signal::SIGTRAP, general::TRAP_TRACE) => 1,
+                (Signal::SIGTRAP, _) => 3,
+                (Signal::SIGILL, _) => 6,
+                (other, code) => panic!("the program got {other} {code}"),
             };
         }
         other => panic!("{other:?}"),
