@@ -3,6 +3,7 @@
 mod bars;
 mod boot_100;
 mod crashes;
+mod faults_linux;
 mod hostile;
 mod itc_figures;
 mod naive;

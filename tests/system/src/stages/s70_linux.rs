@@ -1,6 +1,7 @@
 //! Unmodified Linux programs from Debian: what they print is what they print on the host.
 
-use crate::case::{Case, checks, sh};
+use super::faults_linux;
+use crate::case::{Case, checks, several, sh};
 
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -100,6 +101,7 @@ pub fn cases() -> Vec<Case> {
         fault("divide", &[0x31, 0xc9, 0xf7, 0xf1], 136, "arithmetic exception: exception 0 ip 0x40007a\n"),
         fault("privileged", &[0xf4], 139, "segmentation fault: exception 13 ip 0x400078\n"),
         fault("no_instruction", &[0x0f, 0x0b], 132, "illegal instruction: exception 6 ip 0x400078\n"),
+        several("fault_handlers", &faults_linux::names(), faults_linux::handled).matrix().placed_thoroughly(),
         sh("damaged", "damaged")
             .program("damaged", tiny(&[0xf4])[..100].to_vec())
             .err_has(&["the file ends within its headers"])
