@@ -117,6 +117,7 @@ const BARS: &[(u64, &[&str])] = &[
             "fault_entry",
             "fifo_init by light",
             "foreign_set",
+            "foreign_vectors",
             "gate_create",
             "get_taskid_light",
             "idle",

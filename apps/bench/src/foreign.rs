@@ -23,6 +23,8 @@ const SEGMENT: u16 = 56;
 
 const GETPID: u32 = 39;
 const WRITE: u32 = 1;
+const SIGACTION: u32 = 13;
+const SIGRETURN: u32 = 15;
 const EXIT_GROUP: u32 = 231;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -36,7 +38,7 @@ pub fn getpid(warm: u32, rounds: u32) -> Result<Samples, String> {
     Ok(all.less(alone.summary().median))
 }
 
-/// The program makes so many calls, of which none is counted.
+/// The program makes so many calls, and has so many traps that it handles, of which none is counted.
 pub fn calls(times: u32) -> Result<(), String> {
     printed(times, 0).map(drop)
 }
@@ -111,9 +113,33 @@ fn code(warm: u32, rounds: u32) -> Vec<u8> {
     let end = [load(0xbf, 0), load(0xb8, EXIT_GROUP)];
     let mark = |at| mark::bytes(at).to_vec();
     let count = [mark(mark::CASE_BEGINS), repeat(middle, rounds, &call), mark(mark::CASE_ENDS)];
-    let (alone, count) = if rounds > 0 { (repeat(DATA, rounds, &[]), count.concat()) } else { Default::default() };
+    let (alone, count) =
+        if rounds > 0 { (repeat(DATA, rounds, &[]), count.concat()) } else { (traps(warm), Vec::new()) };
     [alone, repeat(middle, warm, &call), count, print.concat(), SYSCALL.to_vec(), end.concat(), SYSCALL.to_vec()]
         .concat()
+}
+
+/// So many breakpoints, each of which its handler returns from. It comes first, since it knows where it lies.
+fn traps(times: u32) -> Vec<u8> {
+    const SIGTRAP: u32 = 5;
+    const SA_RESTORER: u64 = 0x0400_0000;
+    const RET: u8 = 0xc3;
+    const INT3: u8 = 0xcc;
+    let begin = TEXT + u32::from(HEADER + 3 * SEGMENT);
+    let back = [&load(0xb8, SIGRETURN)[..], &SYSCALL].concat();
+    let handler = begin + 2;
+    let action = handler + 1 + back.len() as u32;
+    let words = [handler.into(), SA_RESTORER, u64::from(handler) + 1, 0].map(u64::to_le_bytes).concat();
+    let beside = [&[RET][..], &back, &words].concat();
+    let set = [
+        load(0xbf, SIGTRAP),
+        load(0xbe, action),
+        load(0xba, 0), // edx: where the action before is to be told
+        load(0xb8, SIGACTION),
+    ];
+    let over = [0xeb, beside.len() as u8]; // a short jump
+    let size_of_set = [&[0x41][..], &load(0xba, size_of::<u64>() as u32)].concat(); // r10d
+    [&over[..], &beside, set.as_flattened(), &size_of_set, &SYSCALL, &vec![INT3; times as usize]].concat()
 }
 
 /// `mov`, of this number into the register that the operation names.
