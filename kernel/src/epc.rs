@@ -109,8 +109,7 @@ pub fn bound_call(thread: &Arc<Thread>, number: u64) {
         let mut inner = thread.inner.lock();
         let registers = inner.area.registers_mut();
         if error == Error::Changed {
-            // `syscall` is made once more: it is two bytes long, and rax still holds the number.
-            registers.rip -= 2;
+            registers.repeat_call();
             drop(inner);
             return cpu::relax();
         }

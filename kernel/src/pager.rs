@@ -276,13 +276,15 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
     {
         let inner = &mut *thread.inner.lock();
         let r = inner.area.registers_mut();
-        // `syscall` is two bytes long. It is no call any more, for whoever ends a wait of it.
-        (r.rax, r.rdx, r.rip, r.vector) = (call.0, call.1, r.rip.wrapping_sub(2), PAGE_FAULT);
+        r.repeat_call();
+        // It is no call any more, for whoever ends a wait of it.
+        (r.rax, r.rdx, r.vector) = (call.0, call.1, PAGE_FAULT);
     }
     let denial = ask(thread, domain, missed, may_change, None).err()?;
     let inner = &mut *thread.inner.lock();
     let r = inner.area.registers_mut();
-    (r.rip, r.vector) = (r.rip.wrapping_add(2), VECTOR_SYSCALL);
+    r.leave_call();
+    r.vector = VECTOR_SYSCALL;
     let error = if denial.cause == cause::INVALID { Error::BadAddress } else { Error::Absent };
     answer(r, Err(error));
     Some(Err(error))

@@ -115,8 +115,7 @@ pub fn wake(thread: &Arc<Thread>, ticket: u64, result: Result<u64, Error>) -> bo
 
 /// Makes a waiting thread ready to make its call once more: what it waited for may have come.
 pub fn wake_to_repeat(thread: &Arc<Thread>, ticket: u64) -> bool {
-    // `syscall` is two bytes long, and rax still holds the number.
-    wake_with(thread, ticket, |registers| registers.rip -= 2)
+    wake_with(thread, ticket, Registers::repeat_call)
 }
 
 /// The same with registers changed otherwise.

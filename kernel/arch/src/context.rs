@@ -41,6 +41,9 @@ pub const PAGE_FAULT: u64 = 14;
 /// Mark of a context that was made or changed by the kernel and must be resumed in full.
 pub const VECTOR_FULL: u64 = 0x101;
 
+/// Bytes of `syscall`.
+const SYSCALL_LEN: u64 = 2;
+
 const USER_CODE: u64 = 0x23;
 const USER_DATA: u64 = 0x1b;
 /// Of the kernel, and of texts that are placed in supervisor mode.
@@ -60,6 +63,17 @@ const FLAGS_HARMLESS: u64 = 0x25_4100;
 const HALF: u64 = 1 << 47;
 
 impl Registers {
+    /// The call that these were saved by is made once more when they go on: `syscall` is two bytes long, and `rax` still holds the number.
+    #[inline]
+    pub fn repeat_call(&mut self) {
+        self.rip = self.rip.wrapping_sub(SYSCALL_LEN);
+    }
+
+    /// It is not, after all.
+    pub fn leave_call(&mut self) {
+        self.rip = self.rip.wrapping_add(SYSCALL_LEN);
+    }
+
     /// The registers of code about to start at `rip` on `rsp`, everything else zero.
     #[inline]
     pub fn start(rip: u64, rsp: u64) -> Registers {

@@ -25,8 +25,7 @@ pub fn is_due() -> bool {
 
 /// The running thread makes its call once more when it goes on; what the kernel has done of it is done.
 fn again(thread: Saved<'_>) {
-    // `syscall` is two bytes long, and rax still holds the number.
-    thread.inner.lock().area.registers_mut().rip -= 2;
+    thread.inner.lock().area.registers_mut().repeat_call();
 }
 
 /// A call about a section that goes by parts. Its answer, or none yet.
