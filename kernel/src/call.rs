@@ -17,7 +17,7 @@ use crate::pager;
 use crate::place;
 use crate::post;
 use crate::saved::Saved;
-use crate::sched::{self, by_parts};
+use crate::sched::{self, Step, by_parts, in_steps};
 use crate::seat;
 use crate::section::{New, Section};
 use crate::task::{self, Task};
@@ -146,7 +146,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
             Some(section) => claim::write_record(d, out, &section.info_for(d)).map(|_| section.base),
             None => Err(Error::NotFound),
         },
-        Call::SectionList { after, out } => section_list(d, after, out),
+        Call::SectionList { after, out } => return in_steps(saved, |from| section_list(d, from.unwrap_or(after), out)),
         Call::SectionPages { base, from, out } => Section::named(base).and_then(|section| section.count_pages(d, from, out)),
         Call::AclSet { base, entry } => acl_set(d, base, entry),
         Call::AclRead { base, out, max } => acl_read(d, base, out, max),
@@ -162,11 +162,13 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::GateUnbind { binding } => gate::unbind(d, binding),
 
         Call::WindowMap { task, address, section, offset, len, protection } => {
-            Task::find(task).and_then(|task| window::map(d, &task, address, section, offset, len, protection))
+            return in_steps(saved, |from| window::map(d, &*Task::find(task)?, (address, len), section, offset, protection, from));
         }
-        Call::WindowUnmap { task, address, len } => Task::find(task).and_then(|task| window::unmap(d, &task, address, len)),
+        Call::WindowUnmap { task, address, len } => {
+            return in_steps(saved, |from| window::unmap(d, &*Task::find(task)?, (address, len), from));
+        }
         Call::WindowProtect { task, address, len, protection } => {
-            Task::find(task).and_then(|task| window::protect(d, &task, address, len, protection))
+            return in_steps(saved, |from| window::protect(d, &*Task::find(task)?, (address, len), protection, from));
         }
         Call::ForeignSet { task, gate, text } => Task::find(task).and_then(|task| foreign::set(d, &task, gate, text)),
         Call::ForeignVectors { to, from } => foreign::vectors(thread, d, to, from),
@@ -188,6 +190,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         Call::TraceSet { processor, what } => system_only(d).and_then(|()| trace::set(processor, what)),
         // (Served before: `trap.rs`.)
         Call::GetTaskid {} => Ok(thread.task.number),
+        Call::May { address, len, rights, who } => return in_steps(saved, |from| may(thread, d, (address, len), rights, who, from)),
         // All of those that have ways in of their own, where something else had to be seen to first.
         _ => light::serve(thread, d, call),
     };
@@ -221,8 +224,8 @@ fn identity(thread: &Thread, d: &Domain) -> Identity {
 }
 
 fn thread_exit(thread: &Arc<Thread>, code: u64) {
-    if !epc::unwind(thread, Error::Dead) && !thread.task.ends_with(thread, code) {
-        thread.end(code);
+    if !epc::unwind(thread, Error::Dead) {
+        thread.ends(code);
     }
 }
 
@@ -390,18 +393,21 @@ fn section_create(d: &Domain, [len, reserve, wanted, flags, at, room]: [u64; 6])
 }
 
 /// The first one above `after` that the program is told of. How many others there are is theirs to choose.
-fn section_list(d: &Domain, after: u64, out: u64) -> Result<u64, Error> {
+fn section_list(d: &Domain, after: u64, out: u64) -> Result<Step, Error> {
     let (mut at, mut stretch) = (after, sched::Stretch::default());
     loop {
         let (base, section) = machine().sections.after(at).ok_or(Error::NotFound)?;
         if let Some(info) = section.info_in_list(d).filter(|_| !section.is_going()) {
-            return claim::write_record(d, out, &info).map(|_| base);
+            return claim::write_record(d, out, &info).map(|_| Step::Done(base));
         }
         let steps = section.state.lock().steps();
         drop(section);
         at = base;
         if stretch.is_over_after(steps) {
             sched::breathe();
+            if sched::is_due() {
+                return Ok(Step::At(at));
+            }
         }
     }
 }
@@ -454,14 +460,14 @@ fn acl_read(d: &Domain, base: u64, out: u64, max: u64) -> Result<u64, Error> {
     Ok(entries.len() as u64)
 }
 
-pub fn may(thread: &Thread, d: &Domain, address: u64, len: u64, rights: u64, who: u64) -> Result<u64, Error> {
+pub fn may(thread: &Thread, d: &Domain, (address, len): (u64, u64), rights: u64, who: u64, from: Option<u64>) -> Result<Step, Error> {
     let rights = u32::try_from(rights).ok().and_then(Rights::from_bits).ok_or(Error::BadArgument)?;
     let subject = match who {
         0 => None,
         1 => Some(thread.inner.lock().caller().ok_or(Error::NotFound)?),
         _ => return Err(Error::BadArgument),
     };
-    Ok(u64::from(claim::may(&[subject.as_deref().unwrap_or(d)], address, len, rights)))
+    Ok(claim::may(subject.as_deref().unwrap_or(d), address, len, rights, from))
 }
 
 fn section_name(d: &Domain, base: u64, address: u64, len: u64) -> Result<u64, Error> {

@@ -9,7 +9,7 @@ use crate::pager;
 use crate::post::loan;
 use crate::processor::{self, here};
 use crate::promise;
-use crate::sched::{self, Stretch};
+use crate::sched::{self, Step, Stretch};
 use crate::section::{Section, StackOf, State};
 use crate::task::Task;
 use crate::view::{self, Change, Stale};
@@ -308,13 +308,51 @@ pub fn read_bytes(domain: &Domain, address: u64, len: u64, most: u64) -> Result<
     Ok(bytes)
 }
 
-/// Whether each of the domains may do all of `rights` in a whole range, which may consist of as many sections as a program likes: they are gone
-/// through in stretches. Call without locks.
-pub fn may(domains: &[&Domain], address: u64, len: u64, rights: Rights) -> bool {
-    may_each(domains, address, len, rights, |_, _| true)
+/// Whether a domain may do all of `rights` in a whole range, which may consist of as many sections as a program likes: it is gone through from `from` on (from
+/// the beginning) in stretches, between which it is left where this processor has something else to see to. Call without locks.
+pub fn may(domain: &Domain, address: u64, len: u64, rights: Rights, from: Option<u64>) -> Step {
+    let Some(end) = address.checked_add(len) else { return Step::Done(0) };
+    let (mut at, mut stretch) = (from.unwrap_or(address), Stretch::default());
+    while at < end {
+        let Some((next, steps)) = may_at(domain, &[domain], at, rights, |_, _| true) else { return Step::Done(0) };
+        at = next;
+        if stretch.is_over_after(steps) {
+            here().away_from_user(sched::breathe);
+            if sched::is_due() && at < end {
+                return Step::At(at);
+            }
+        }
+    }
+    Step::Done(1)
 }
 
-/// The same, if it is said of each section there, too. (What lies in a window is not passed: its personality may show something else there at the next moment.)
+/// Whether all of them may at an address, as one of them sees it, and `says` so. To where that is said, and how many steps it was.
+fn may_at(
+    seen_by: &Domain,
+    domains: &[&Domain],
+    at: u64,
+    rights: Rights,
+    says: impl FnOnce(&Arc<Section>, &mut State) -> bool,
+) -> Option<(u64, usize)> {
+    let place = seen_by.locate(at)?;
+    let mut state = place.section.state.lock();
+    let dead = place.section.is_text() && place.section.is_dead();
+    let window = place.window.unwrap_or(Rights::all());
+    let held = |domain: &&Domain| (state.acl.rights(&domain.subject) & window).contains(rights);
+    let possible = match place.section.kind() {
+        kind::TEXT => !rights.contains(Rights::WRITE),
+        _ => !rights.contains(Rights::EXECUTE),
+    };
+    if dead || place.offset >= state.len || !possible || !domains.iter().all(held) || !says(&place.section, &mut state) {
+        return None;
+    }
+    // On to the end of the mapping or of the section, whichever comes first.
+    let next = (place.at + place.len).min(at + (state.len - place.offset));
+    Some((next, state.steps() * domains.len()))
+}
+
+/// Whether each of the domains may, all of it, and it is said of each section there, too. (What lies in a window is not passed: its personality may show something
+/// else there at the next moment.)
 fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut says: impl FnMut(&Arc<Section>, &mut State) -> bool) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     // Above the windows all see the same.
@@ -323,22 +361,9 @@ fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut say
     let mut all_may = |seen_by: &Domain, domains: &[&Domain]| {
         let mut at = address;
         while at < end {
-            let Some(place) = seen_by.locate(at) else { return false };
-            let mut state = place.section.state.lock();
-            let dead = place.section.is_text() && place.section.is_dead();
-            let window = place.window.unwrap_or(Rights::all());
-            let held = |domain: &&Domain| (state.acl.rights(&domain.subject) & window).contains(rights);
-            let possible = match place.section.kind() {
-                kind::TEXT => !rights.contains(Rights::WRITE),
-                _ => !rights.contains(Rights::EXECUTE),
-            };
-            if dead || place.offset >= state.len || !possible || !domains.iter().all(held) || together && !says(&place.section, &mut state) {
-                return false;
-            }
-            // On to the end of the mapping or of the section, whichever comes first.
-            at = (place.at + place.len).min(at + (state.len - place.offset));
-            let steps = state.steps() * domains.len();
-            drop(state);
+            let says = |section: &Arc<Section>, state: &mut State| !together || says(section, state);
+            let Some((next, steps)) = may_at(seen_by, domains, at, rights, says) else { return false };
+            at = next;
             if stretch.is_over_after(steps) {
                 here().away_from_user(sched::breathe);
             }

@@ -411,7 +411,7 @@ fn leave(thread: &Arc<Thread>, mut result: Result<[u64; 2], Error>) {
             let stacks = inner.take_stacks();
             drop(guard);
             end_lending(thread, &lent, passed, stacks);
-            return thread.end(Error::Dead.word());
+            return thread.ends(Error::Dead.word());
         };
         if result.is_err() {
             lent.extend(inner.binding_by(frame.record));

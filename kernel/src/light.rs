@@ -12,6 +12,7 @@ use crate::pager;
 use crate::processor::{Processor, here};
 use crate::section::{Section, large, real, supply};
 use crate::section::valid::{self, Again};
+use crate::sched::{Made, go_on_from};
 use crate::thread::Thread;
 use crate::watch;
 use abi::Error;
@@ -47,8 +48,10 @@ macro_rules! that_asks {
             // What somebody else has missed here is not this call's.
             let _ = pager::noted();
             let result = serve(&thread, &domain, call);
-            if result == Err(Error::Absent) {
-                leave_undone(const { number($name) }, arguments);
+            if result == Err(Error::Absent)
+                && let Some(absent) = pager::noted()
+            {
+                leave_undone(const { number($name) }, arguments, Some(absent));
             }
             answer(result)
         }
@@ -69,7 +72,7 @@ pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
 const ROWS: [Row; LIGHT_COUNT] = [
     ("get_taskid_light", get_taskid),
     ("clock", clock),
-    ("may", of_caller!(May(address, len, rights, who))),
+    ("may", may),
     ("may_pass", may_pass),
     ("section_owner", section_owner),
     ("running", running),
@@ -101,21 +104,19 @@ pub static TABLE: Table = {
     table
 };
 
-/// A light call that has changed nothing, since it has missed a page: as it was made.
+/// A light call that is to be made again, as it was made: it has changed nothing, since it has missed a page, or goes on later.
 pub struct Undone {
     number: u64,
     arguments: [u64; 6],
-    absent: (u64, bool),
+    absent: Option<(u64, bool)>,
 }
 
-/// The running thread's call, if it has missed a page that a pager may have: it leaves as a full entry, which looks for it ([`left`]).
+/// The running thread's call leaves as a full entry ([`left`]), which looks for the page if one is `absent` that a pager may have.
 #[cold]
 #[inline(never)]
-fn leave_undone(number: u64, arguments: [u64; 6]) {
-    if let Some(absent) = pager::noted() {
-        here().local.hold().undone = Some(Undone { number, arguments, absent });
-        here().attend();
-    }
+fn leave_undone(number: u64, arguments: [u64; 6], absent: Option<(u64, bool)>) {
+    here().local.hold().undone = Some(Undone { number, arguments, absent });
+    here().attend();
 }
 
 /// A light call of this thread's leaves as a full entry. One that was left undone is as if it had come by one: the pager is asked, and the call made again.
@@ -126,7 +127,12 @@ pub fn left(here: &Processor, thread: &Arc<Thread>) {
         let inner = &mut *thread.inner.lock();
         let r = inner.area.registers_mut();
         (r.rdi, r.rsi, r.r10, r.r8, r.r9) = (rdi, rsi, r10, r8, r9);
+        if absent.is_none() {
+            (r.rax, r.rdx) = (number, rdx);
+            r.repeat_call();
+        }
     }
+    let Some(absent) = absent else { return };
     let _ = pager::repeat(thread, &thread.domain(), (number, rdx), absent, None);
 }
 
@@ -145,7 +151,6 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
     match call {
         Call::GetTaskidLight {} => Ok(thread.task.number),
         Call::Clock { which } => time(which),
-        Call::May { address, len, rights, who } => call::may(thread, d, address, len, rights, who),
         // Others' locks are looked into, whose holders may wait until all have forgotten something: not for this processor.
         Call::MayPass { a, a_len, b, b_len, c, c_len } => {
             here().away_from_user(|| passed::may_pass(thread, d, &[(a, a_len), (b, b_len), (c, c_len)]))
@@ -194,6 +199,18 @@ extern "C" fn page_invalidate(address: u64, len: u64, _: u64, _: u64, _: u64, _:
 
 extern "C" fn page_validate(address: u64, len: u64, _: u64, _: u64, _: u64, _: u64) -> Answer {
     validity::<true>(address, len)
+}
+
+/// Of as many sections as a range has. Where it is to go on later it leaves as a full entry, by which the call is made again.
+extern "C" fn may(address: u64, len: u64, rights: u64, who: u64, e: u64, f: u64) -> Answer {
+    let (thread, domain) = caller();
+    let arguments = [address, len, rights, who, e, f];
+    let made = Made::new(&thread.inner.lock(), const { number("may") }, arguments);
+    let result = go_on_from(&thread, made, |from| call::may(&thread, &domain, (address, len), rights, who, from));
+    answer(result.unwrap_or_else(|| {
+        leave_undone(const { number("may") }, arguments, None);
+        Ok(0)
+    }))
 }
 
 /// First by what is known of the last answers.

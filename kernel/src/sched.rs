@@ -14,7 +14,7 @@ pub use out::go_on;
 use made_ready::tell_or_queue;
 pub use made_ready::{announce, ready};
 pub use timeout::{Timeout, at, grace_until, wake_at};
-pub use turns::{Progress, Unfinished, by_parts, is_due};
+pub use turns::{Made, Progress, Step, Unfinished, by_parts, does_some, go_on_from, in_steps, is_due, leaves_the_rest_of};
 
 use crate::fault;
 use crate::line;
@@ -241,9 +241,11 @@ pub fn leave() -> Resume {
     loop {
         here.attending();
         let current = here.local.hold().current.clone();
-        // It runs no more, but ends, and others have their turns meanwhile.
+        // It has something to do here before it goes on, and others have their turns meanwhile.
+        let works = current.as_ref().is_some_and(|thread| turns::does_some(thread));
+        // Likewise one that runs no more, but ends.
         let mut ends = false;
-        if let Some(thread) = &current {
+        if let Some(thread) = current.as_ref().filter(|_| !works) {
             thread.leave_callbacks();
             if !thread.card.is_parked() && thread.may_end() && !thread.is_given_something() {
                 ends = turns::lessens(thread);
@@ -262,6 +264,8 @@ pub fn leave() -> Resume {
             pager::attend(thread);
             seen::attend(thread);
             signal::attend(thread);
+            // That may have been its end.
+            ends |= thread.is_killed() && !thread.card.is_parked() && thread.may_end();
         }
         if here.office.is_taken() && here.office.check(here, current.as_ref()) {
             continue;
@@ -269,14 +273,14 @@ pub fn leave() -> Resume {
         // Asked before the next one is chosen, which may be the same: woken meanwhile, it has a new turn.
         let runs = |thread: &Arc<Thread>| !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index);
         let running = current.as_ref().is_some_and(runs);
-        if ends && running && !here.is_to_make_room() {
+        if (ends || works) && running && !here.is_to_make_room() {
             // It has not come by the last steps out, which do that.
             let until = here.office.is_taken().then(|| here.office.looks_at()).filter(|at| *at != u64::MAX);
             set_alarm(here, until);
             continue;
         }
         let stays = match &current {
-            Some(thread) if running => match place::goes_on(here, thread) {
+            Some(thread) if running && !ends => match place::goes_on(here, thread) {
                 Some(stays) => stays,
                 // It waits for somebody to leave its group of texts.
                 None => continue,
@@ -288,12 +292,17 @@ pub fn leave() -> Resume {
             if running && (!here.take_make_room() || here.office.is_holder(here, thread)) {
                 return go(here, thread);
             }
+            let spared = running && (stays || here.office.spares(thread, time::now()));
+            if spared && works {
+                here.make_room();
+                continue;
+            }
             if running && stays {
                 // Later, then; it is soon done.
                 here.make_room();
                 return go(here, thread);
             }
-            if running && here.office.spares(thread, time::now()) {
+            if spared {
                 // When it comes back from there, which the kernel would not see: it may call the next moment.
                 {
                     let inner = &mut *thread.inner.lock();
@@ -323,7 +332,7 @@ pub fn leave() -> Resume {
             // Nobody else is ready: a thread that gives way goes on.
             (Some(thread), None) if running => {
                 here.local.hold().yields = false;
-                if ends {
+                if ends || works {
                     here.take_make_room();
                     continue;
                 }

@@ -112,6 +112,8 @@ pub struct State {
     pub ending: bool,
     /// Leaves the directory, and is without pages for ever after.
     pub deleted: bool,
+    /// What the thread has to do besides that does the rest of this one's end.
+    pub next: Option<Arc<Section>>,
     pub name: [u8; NAME_LEN],
     /// What programs read of it.
     shown: Places,
@@ -265,6 +267,7 @@ impl Section {
                 holders: 0,
                 passers: Passers::default(),
                 deleted: false,
+                next: None,
                 name: [0; NAME_LEN],
                 shown: Places::new(base, reserve, is_post, &new.owner, &[0; 4]),
             }),

@@ -307,10 +307,11 @@ impl Task {
             self.exit_with(exit::EXITED, Error::Killed.word());
         }
         let next = self.sections_from(self.lessened.load(Ordering::Relaxed)).next();
-        if let Some(section) = &next
-            && section.lessen(self)
-        {
-            self.lessened.store(section.base + 1, Ordering::Relaxed);
+        if let Some(section) = &next {
+            thread.lets_go();
+            if section.lessen(self) {
+                self.lessened.store(section.base + 1, Ordering::Relaxed);
+            }
         }
         next.is_some()
     }

@@ -4,7 +4,7 @@
 use crate::domain::{Domain, Place};
 use crate::machine::spare_heap_for;
 use crate::promise;
-use crate::sched;
+use crate::sched::{self, Step};
 use crate::section::Section;
 use crate::task::Task;
 use crate::view::{Stale, View};
@@ -83,7 +83,17 @@ impl Window {
 const AT_ONCE: usize = 16;
 
 /// Does something with the mappings of a range, some at a time, as long as it says to go on. Whether it did to the end. Call without locks.
-fn in_parts(task: &Task, range: &Range<u64>, mut does: impl FnMut(&mut RangeMap<u64, Alias>, Range<u64>) -> bool) -> bool {
+fn in_parts(task: &Task, range: &Range<u64>, does: impl FnMut(&mut RangeMap<u64, Alias>, Range<u64>) -> bool) -> bool {
+    some(task, range, does, || false) == Some(range.end)
+}
+
+/// The same, unless something `else_is` to be seen to. How far; `None`: it was not to go on.
+fn some(
+    task: &Task,
+    range: &Range<u64>,
+    mut does: impl FnMut(&mut RangeMap<u64, Alias>, Range<u64>) -> bool,
+    else_is: impl Fn() -> bool,
+) -> Option<u64> {
     let mut from = range.start;
     loop {
         let to = {
@@ -91,15 +101,31 @@ fn in_parts(task: &Task, range: &Range<u64>, mut does: impl FnMut(&mut RangeMap<
             let last = aliases.overlapping(from..range.end).nth(AT_ONCE - 1);
             let to = last.map_or(range.end, |(part, _)| part.end.min(range.end));
             if !does(aliases, from..to) {
-                return false;
+                return None;
             }
             to
         };
         if to == range.end {
-            return true;
+            return Some(to);
         }
         from = to;
         sched::breathe();
+        if else_is() {
+            return Some(to);
+        }
+    }
+}
+
+/// What a call changes in a range, from where it was if it is made again: what is changed is so for everybody before others have their turns. What it answers
+/// in the end.
+fn change(task: &Task, range: &Range<u64>, does: impl FnMut(&mut RangeMap<u64, Alias>, Range<u64>) -> bool, value: u64) -> Result<Step, Error> {
+    let to = some(task, range, does, sched::is_due);
+    count(task);
+    forget(task, range);
+    match to {
+        None => Err(Error::Dead),
+        Some(to) if to < range.end => Ok(Step::At(to)),
+        Some(_) => Ok(Step::Done(value)),
     }
 }
 
@@ -154,8 +180,21 @@ fn protection(bits: u64) -> Result<Rights, Error> {
     Ok(rights)
 }
 
+/// What is left of a range for a call that has come to `from`.
+fn rest(range: &Range<u64>, from: Option<u64>) -> Range<u64> {
+    from.map_or(range.start, |from| from.clamp(range.start, range.end))..range.end
+}
+
 /// Maps part of a section into the window of `task`. The domain must itself have the rights that it gives.
-pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset: u64, len: u64, bits: u64) -> Result<u64, Error> {
+pub fn map(
+    domain: &Domain,
+    task: &Task,
+    (address, len): (u64, u64),
+    section: u64,
+    offset: u64,
+    bits: u64,
+    from: Option<u64>,
+) -> Result<Step, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
@@ -167,21 +206,19 @@ pub fn map(domain: &Domain, task: &Arc<Task>, address: u64, section: u64, offset
     }
     section.check_any(domain, Rights::CHANGE_ACL | Rights::READ, Rights::READ)?;
     let alias = Alias { delta: offset.wrapping_sub(range.start), section: Arc::downgrade(&section), protection };
-    let is_whole = in_parts(task, &range, |aliases, part| {
+    let insert = |aliases: &mut RangeMap<u64, Alias>, part| {
         // With the lock: who ends the task has said so before he takes out what is there, and nothing comes behind him.
         let is_dead = task.is_dead();
         if !is_dead {
             aliases.insert(part, alias.clone());
         }
         !is_dead
-    });
-    count(task);
-    forget(task, &range);
-    if is_whole { Ok(address) } else { Err(Error::Dead) }
+    };
+    change(task, &rest(&range, from), insert, address)
 }
 
 /// Takes mappings out. Of many, whoever looks meanwhile finds a part gone.
-pub fn unmap(domain: &Domain, task: &Arc<Task>, address: u64, len: u64) -> Result<u64, Error> {
+pub fn unmap(domain: &Domain, task: &Task, (address, len): (u64, u64), from: Option<u64>) -> Result<Step, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
     // Out of the middle: two are left of one.
@@ -189,33 +226,31 @@ pub fn unmap(domain: &Domain, task: &Arc<Task>, address: u64, len: u64) -> Resul
     if is_within(&task.window.lock().aliases) {
         room_for_more(task)?;
     }
-    in_parts(task, &range, |aliases, part| {
+    let remove = |aliases: &mut RangeMap<u64, Alias>, part| {
         aliases.remove(part);
         true
-    });
-    count(task);
-    forget(task, &range);
-    Ok(0)
+    };
+    change(task, &rest(&range, from), remove, 0)
 }
 
 /// Changes what mappings may be used for, if all of the range is mapped.
-pub fn protect(domain: &Domain, task: &Arc<Task>, address: u64, len: u64, bits: u64) -> Result<u64, Error> {
+pub fn protect(domain: &Domain, task: &Task, (address, len): (u64, u64), bits: u64, from: Option<u64>) -> Result<Step, Error> {
     task.check_window(domain)?;
     let range = range(address, len)?;
     let protection = protection(bits)?;
     room_for_more(task)?;
-    if !in_parts(task, &range, |aliases, part| aliases.gaps(&part).next().is_none()) {
+    let range = rest(&range, from);
+    // (Where it goes on that was asked.)
+    if from.is_none() && !in_parts(task, &range, |aliases, part| aliases.gaps(&part).next().is_none()) {
         return Err(Error::NotFound);
     }
-    in_parts(task, &range, |aliases, part| {
+    let set = |aliases: &mut RangeMap<u64, Alias>, part: Range<u64>| {
         let changed: Vec<_> = aliases
             .overlapping(part.clone())
             .map(|(one, alias)| (one.start.max(part.start)..one.end.min(part.end), Alias { protection, ..alias.clone() }))
             .collect();
         changed.into_iter().for_each(|(one, alias)| aliases.insert(one, alias));
         true
-    });
-    count(task);
-    forget(task, &range);
-    Ok(0)
+    };
+    change(task, &range, set, 0)
 }

@@ -286,7 +286,7 @@ fn held(domain: &Domain, base: u64, len: u64, owner: u64) -> Result<Weak<Section
     let is_lent = {
         let mut state = section.state.lock();
         let is_lent = state.lent_by.as_ref().is_some_and(|binding| Arc::ptr_eq(&binding.target, text));
-        let is_lent = is_lent && state.owner.number == owner && len <= section.reserve;
+        let is_lent = is_lent && !state.deleted && state.owner.number == owner && len <= section.reserve;
         state.holders += usize::from(is_lent);
         is_lent
     };

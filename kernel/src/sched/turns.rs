@@ -1,14 +1,17 @@
 //! What takes long goes by parts, each of which ends in bounded time; whoever else is ready has a turn in between (architecture, section 14, bounded
 //! calls; pitfalls, R5).
 
+use super::breathe;
+use crate::machine::machine;
 use crate::processor::here;
 use crate::saved::Saved;
 use crate::seat::NO_SEAT;
 use crate::section::Section;
-use crate::thread::Thread;
+use crate::thread::{Inner, Thread};
 use abi::Error;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
+use spin::Mutex;
 
 /// How far something long has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +55,15 @@ pub fn by_parts(
     Some(progress.map(|_| 0))
 }
 
-/// The section that a thread's call goes on with when it is made again, if it is in the middle of one: another one that has come to lie there is none of
-/// that call's business. Written by the thread alone.
+/// What a thread has not finished: the section that its call goes on with when it is made again, if it is in the middle of one (another one that has come to
+/// lie there is none of that call's business), or how far that has come; and ends of sections. Written by the thread alone.
 #[derive(Default)]
 pub struct Unfinished {
     /// 0: nothing is unfinished.
     base: AtomicU64,
     serial: AtomicU64,
+    far: Mutex<Option<Far>>,
+    rest: Rest,
 }
 
 impl Unfinished {
@@ -80,6 +85,7 @@ impl Unfinished {
     /// It goes on somewhere else.
     pub fn forget(&self) {
         self.base.store(0, Ordering::Relaxed);
+        *self.far.lock() = None;
     }
 
     /// Whether a call about this section is in the middle.
@@ -88,8 +94,113 @@ impl Unfinished {
     }
 }
 
-/// A thread that may end, and is the last one of a task that does: some of what the task has goes, on this thread's time. Whether there may be more. (A
-/// scheduler's is not waited for.)
+/// A call as it was made, and where: made again, it is the same one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    number: u64,
+    arguments: [u64; 6],
+    domain: u32,
+    depth: usize,
+}
+
+impl Made {
+    /// By a thread that has just been found where it is.
+    pub fn new(inner: &Inner, number: u64, arguments: [u64; 6]) -> Made {
+        Made { number, arguments, domain: inner.domain.number, depth: inner.seen.0 }
+    }
+}
+
+/// How far a call has come that goes through what may be many.
+struct Far {
+    made: Made,
+    at: u64,
+}
+
+/// What has come of such a call.
+pub enum Step {
+    Done(u64),
+    /// It goes on from there when it is made again.
+    At(u64),
+}
+
+/// Makes such a call, from where it is if it was in the middle, else from the beginning. `None`: it is to be made again.
+pub fn go_on_from(thread: &Thread, made: Made, go_on: impl FnOnce(Option<u64>) -> Result<Step, Error>) -> Option<Result<u64, Error>> {
+    let far = &thread.unfinished.far;
+    let from = far.lock().take().filter(|far| far.made == made).map(|far| far.at);
+    match go_on(from) {
+        Ok(Step::Done(value)) => Some(Ok(value)),
+        Ok(Step::At(at)) => {
+            *far.lock() = Some(Far { made, at });
+            None
+        }
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// The same for one that has come by the full entry.
+pub fn in_steps(thread: Saved<'_>, go_on: impl FnOnce(Option<u64>) -> Result<Step, Error>) -> Option<Result<u64, Error>> {
+    let made = {
+        let inner = thread.inner.lock();
+        let r = inner.area.registers();
+        Made::new(&inner, r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
+    };
+    let answer = go_on_from(&thread, made, go_on);
+    if answer.is_none() {
+        again(thread);
+    }
+    answer
+}
+
+/// Sections that a thread has deleted, of which much is left: it goes by parts, on this thread's turns, before the thread leaves the kernel. (Their list is
+/// in themselves: ends take no memory.)
+#[derive(Default)]
+struct Rest(Mutex<Option<Arc<Section>>>);
+
+impl Rest {
+    fn push(&self, section: Arc<Section>) {
+        let mut first = self.0.lock();
+        let next = first.take();
+        section.state.lock().next = next;
+        *first = Some(section);
+    }
+
+    fn pop(&self) -> Option<Arc<Section>> {
+        let mut first = self.0.lock();
+        let section = first.take()?;
+        *first = section.state.lock().next.take();
+        Some(section)
+    }
+}
+
+/// The running thread does the rest of this section's end, which nobody reaches any more. Whether there is one that does: who has ended has no more turns,
+/// and who is in a seat is not interrupted.
+pub fn leaves_the_rest_of(section: &Section) -> bool {
+    let here = here();
+    let running = here.local.hold().current.clone();
+    let has_turns = |thread: &Arc<Thread>| {
+        thread.seat.load(Ordering::Relaxed) == NO_SEAT && !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index)
+    };
+    let section = machine().sections.find(section.base).filter(|found| core::ptr::eq(&**found, section));
+    let Some((thread, section)) = running.filter(has_turns).zip(section) else { return false };
+    thread.unfinished.rest.push(section);
+    here.attend();
+    true
+}
+
+/// Some of that is done. Whether there was any: there may be more.
+pub fn does_some(thread: &Thread) -> bool {
+    let Some(section) = thread.unfinished.rest.pop() else { return false };
+    if section.dissolve_some() {
+        section.is_dissolved();
+    } else {
+        thread.unfinished.rest.push(section);
+    }
+    breathe();
+    true
+}
+
+/// A thread that may end, and is the last one of a task that does: some of what the task has goes, on this thread's time. Whether there may be more; what
+/// others wait for of the thread has gone before. (A scheduler's is not waited for.)
 pub(super) fn lessens(thread: &Arc<Thread>) -> bool {
     thread.seat.load(Ordering::Relaxed) == NO_SEAT && thread.task.lessen(thread)
 }

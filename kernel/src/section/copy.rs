@@ -1,6 +1,6 @@
 //! Copy-on-write clones of sections.
 
-use super::{New, Section};
+use super::{New, Section, State};
 use crate::domain::Domain;
 use crate::machine::Kept;
 use crate::sched;
@@ -13,9 +13,19 @@ use arch::frames::Frame;
 use core::sync::atomic::Ordering;
 use pages::{CHUNK, PageMap};
 use quota::Resource;
+use spin::MutexGuard;
 
 /// So many times 512 pages are shared with a clone with interrupts off.
 const SHARED_AT_ONCE: usize = 512;
+
+/// At most 512 pages that lie beyond `len` go: of what was freed meanwhile this may be the last owner. (It is in no view.) Whether there was any.
+fn cut_some(pages: &mut PageMap<Arc<Frame>>, len: u64) -> bool {
+    let end = pages.end();
+    if end > len {
+        drop(pages.resize(end.saturating_sub(CHUNK).max(len)));
+    }
+    end > len
+}
 
 impl Section {
     /// Its pages are in another map, too. Nobody stores to them meanwhile, and none come.
@@ -23,6 +33,20 @@ impl Section {
         let mut from = Some(0);
         while let Some(at) = from {
             from = self.state.lock().pages.share_some(pages, at, SHARED_AT_ONCE);
+            sched::breathe();
+        }
+    }
+
+    /// The section's lock, when the map has hardly more than the section: that may have become shorter.
+    fn cut_to_length(&self, pages: &mut PageMap<Arc<Frame>>) -> MutexGuard<'_, State> {
+        loop {
+            let state = self.state.lock();
+            let len = state.len / PAGE;
+            if pages.end() <= len.next_multiple_of(CHUNK) {
+                return state;
+            }
+            drop(state);
+            cut_some(pages, len);
             sched::breathe();
         }
     }
@@ -68,7 +92,7 @@ impl Section {
         if made.is_ok() {
             self.share_with(&mut pages);
         }
-        let mut state = self.state.lock();
+        let mut state = self.cut_to_length(&mut pages);
         state.cloning = false;
         let clone = made?;
         // The right may have been taken away while the lock was open.
@@ -81,7 +105,6 @@ impl Section {
                 new.len = state.len;
                 new.acl.changed();
                 clone.secret.store(self.is_secret(), Ordering::Release);
-                // (Of a page that was freed meanwhile this may be the last owner: it is in no view.)
                 drop(pages.resize(state.len / PAGE));
                 new.pages = core::mem::replace(&mut pages, PageMap::new(0));
                 (new.charged, new.shared) = (resident, shared);
@@ -100,8 +123,7 @@ impl Section {
         drop(state);
         uncharge();
         clone.delete();
-        while pages.end() > 0 {
-            drop(pages.resize(pages.end().saturating_sub(SHARED_AT_ONCE as u64 * CHUNK)));
+        while cut_some(&mut pages, 0) {
             sched::breathe();
         }
         // Or else somebody has spoilt the clone meanwhile.

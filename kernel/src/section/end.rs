@@ -19,12 +19,14 @@ use spin::MutexGuard;
 
 /// Structures that end with interrupts off.
 const STRUCTURES_AT_ONCE: usize = 64;
+/// Bindings of a text that end at a time.
+const BINDINGS_AT_ONCE: usize = 8;
 
 impl Section {
     /// Deletes the section for a domain that may: no access is possible any more when this is done. A long one becomes shorter first, by parts, between
     /// which others have their turns.
     pub fn delete_for(&self, by: &Domain) -> Result<Progress, Error> {
-        if self.is_cut_first(&mut *self.lock_for(by, Rights::CHANGE_ACL)?) {
+        if !self.is_text() && self.is_cut_first(&mut *self.lock_for(by, Rights::CHANGE_ACL)?) {
             // What is against that is not against its end.
             if let Ok(Progress::More) = self.resize(by, SLICE) {
                 return Ok(Progress::More);
@@ -34,9 +36,15 @@ impl Section {
         self.delete_if(by, || Ok(())).map(|()| Progress::Done)
     }
 
-    /// Whether it is so long that it goes by parts. (A text does not: who is in it is to hear that it has ended, and nothing else.)
+    /// Whether it is so long that it goes by parts while it is there yet. (A text is not before all have heard of its end: who is in it is to hear that,
+    /// and nothing else.)
     fn is_cut_first(&self, state: &mut State) -> bool {
-        let is_long = state.len > SLICE && matches!(self.kind(), kind::DATA | kind::STACK);
+        let may_be = match self.kind() {
+            kind::DATA | kind::STACK => true,
+            kind::TEXT => self.is_dead() && self.is_over(),
+            _ => false,
+        };
+        let is_long = state.len > SLICE && may_be;
         state.ending |= is_long;
         is_long
     }
@@ -45,6 +53,12 @@ impl Section {
     /// has.
     pub fn lessen(&self, of: &Task) -> bool {
         let goes = |state: &mut State| !state.deleted && core::ptr::eq(&*state.owner, of) && self.is_cut_first(state);
+        self.end_text();
+        if !self.is_over() {
+            // Somebody else is at that, on another processor.
+            cpu::relax();
+            return false;
+        }
         let mut state = self.state.lock();
         if !goes(&mut state) {
             drop(state);
@@ -70,7 +84,7 @@ impl Section {
         may_go()?;
         let owner = state.delete();
         drop(state);
-        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+        owner.into_iter().for_each(|_| self.dissolve());
         Ok(())
     }
 
@@ -91,7 +105,7 @@ impl Section {
     pub fn delete(&self) {
         // Of several that delete it one goes on: by now another section may have this address, which must stay.
         let owner = self.state.lock().delete();
-        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+        owner.into_iter().for_each(|_| self.dissolve());
     }
 
     /// The same, if it is still this task's.
@@ -100,11 +114,12 @@ impl Section {
             let mut state = self.state.lock();
             if core::ptr::eq(&*state.owner, task) { state.delete() } else { None }
         };
-        owner.into_iter().for_each(|owner| self.dissolve(&owner));
+        owner.into_iter().for_each(|_| self.dissolve());
     }
 
-    fn dissolve(&self, owner: &Arc<Task>) {
-        let lent_by = self.state.lock().lent_by.take();
+    /// Nobody reaches it any more when this is done. What it has goes by parts, if that is much, before the running thread leaves the kernel.
+    fn dissolve(&self) {
+        let lent_by = self.state.lock().lent_by.clone();
         // With the next call somebody would be told of addresses that are not the caller's any more.
         lent_by.iter().for_each(|binding| _ = binding.end());
         // Whoever ends its task may be at that, too, on another processor.
@@ -130,21 +145,42 @@ impl Section {
         view::leave_all(self);
         // Or each slice of it would be looked for in all of them.
         self.leave_for_good();
-        let mut state = self.state.lock();
-        while state.len > 0 {
-            let mut len = state.cut_to(0);
-            let stale = self.set_len_some(&mut state, &mut len);
-            drop(state);
-            stale.flush();
-            if len > 0 {
-                sched::breathe();
-            }
-            state = self.state.lock();
+        let mut is_all = self.dissolve_some();
+        if !is_all && sched::leaves_the_rest_of(self) {
+            return;
         }
+        while !is_all {
+            sched::breathe();
+            is_all = self.dissolve_some();
+        }
+        self.is_dissolved();
+    }
+
+    /// A part of what one has that is deleted goes. Whether that was all.
+    pub fn dissolve_some(&self) -> bool {
+        // What this text was bound to ends with it; argument sections belong to the bound task.
+        for _ in 0..BINDINGS_AT_ONCE {
+            let Some(binding) = self.bindings.lock().pop() else { break };
+            binding.iter().for_each(|binding| _ = binding.end());
+        }
+        let is_bound = !self.bindings.lock().is_empty();
+        let mut state = self.state.lock();
+        if state.len == 0 {
+            return !is_bound;
+        }
+        let mut len = state.cut_to(0);
+        let stale = self.set_len_some(&mut state, &mut len);
         drop(state);
+        stale.flush();
+        len == 0 && !is_bound
+    }
+
+    /// Nothing is left of what it had.
+    pub fn is_dissolved(&self) {
         // Who was in the middle of a fault.
         self.leave_for_good();
         let mut state = self.state.lock();
+        let (owner, lent_by) = (state.owner.clone(), state.lent_by.take());
         owner.release(Resource::Frames, state.charged);
         owner.counts_list(state.listed.0, 0);
         owner.counts_shared(state.shared, 0);
@@ -153,17 +189,11 @@ impl Section {
         let entries = state.acl.end();
         drop(state);
         // Whoever is bound to it, or has a mapping of it, may know of it for long: not of these.
-        drop((entries, self.gates.lock().end()));
+        drop((entries, self.gates.lock().end(), core::mem::take(&mut *self.bindings.lock())));
         match lent_by {
             Some(binding) => binding.let_go(),
-            None => passers::let_go(self, owner),
+            None => passers::let_go(self, &owner),
         }
-        // What this text was bound to ends with it; argument sections belong to the bound task.
-        let bindings = core::mem::take(&mut *self.bindings.lock());
-        bindings.into_iter().flatten().for_each(|binding| {
-            let _ = binding.end();
-            sched::breathe();
-        });
         owner.unused();
     }
 

@@ -21,6 +21,8 @@ use abi::trace::kind;
 use ::sched::Phase;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use arch::context::Registers;
+use arch::fpu;
 use arch::shown::MACHINE;
 use core::sync::atomic::Ordering;
 use quota::Resource;
@@ -177,6 +179,38 @@ impl Thread {
         machine().processors[self.processor.load(Ordering::Relaxed)].attend();
     }
 
+    /// What others wait for of a thread that goes on no more in user code, before what takes long: pages that it was to bring, its group of texts, what it was
+    /// asked, what it is in the middle of. Its calls are over. On the processor that it runs on, or has begun to wait on; again does nothing.
+    pub fn lets_go(&self) {
+        let mut left = Vec::new();
+        {
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            inner.sync();
+            let was_away = inner.depth() > 0;
+            while let Some((_, more)) = inner.pop() {
+                left.extend(more);
+            }
+            if was_away {
+                // What it had in others' texts is nobody's to look at.
+                *inner.area.registers_mut() = Registers::start(0, 0);
+                fpu::scrub(None);
+            }
+        }
+        left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
+        self.unfinished.forget();
+        place::lets_go(here());
+        place::leave_group(self);
+        post::thread_ended(self);
+    }
+
+    /// It ends by itself: with its task if it is the last one, by parts.
+    pub fn ends(self: &Arc<Thread>, code: u64) {
+        if !self.task.ends_with(self, code) {
+            self.end(code);
+        }
+    }
+
     /// Ends the thread, on the processor that it runs on, or has begun to wait on: unless somebody has made it ready meanwhile, and whoever takes
     /// it up comes here again.
     pub fn end(self: &Arc<Thread>, code: u64) {
@@ -191,14 +225,13 @@ impl Thread {
         here().attend();
         trace::note(kind::THREAD_END, self.number, code);
         seat::ended(self);
-        let mut left = Vec::new();
+        self.lets_go();
+        // (It has no turns any more.)
+        while sched::does_some(self) {}
         let (domains, gone, leads) = {
             let mut inner = self.inner.lock();
             // Nobody calls any more, so nothing is to be found out of what leads where.
             let leads = inner.leads.end(&self.task);
-            while let Some((_, more)) = inner.pop() {
-                left.extend(more);
-            }
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
@@ -212,13 +245,9 @@ impl Thread {
         };
         gone.iter().for_each(retire);
         drop(gone);
-        left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
-        drop(left);
         domains.iter().flatten().for_each(retire);
         sched::in_stretches(domains.into_iter().flatten(), |domain| domain.retire_view());
         wait::forget(self);
-        place::leave_group(self);
-        post::thread_ended(self);
         // Before anybody is told: who has joined it may start another one.
         self.task.release(Resource::Threads, 1);
         // Who has joined it does not read of it any more.
