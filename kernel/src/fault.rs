@@ -13,6 +13,7 @@ use crate::epc;
 use crate::foreign;
 use crate::gate;
 use crate::keyed::{self, Tag};
+use crate::machine::spare_heap_at_all;
 use crate::pager;
 use crate::post::loan;
 use crate::seat;
@@ -171,6 +172,8 @@ fn fill_as(
     let place = domain.locate(address).ok_or(Denial { cause: cause::NO_SECTION, section: 0, right, detail: 0 })?;
     let section = &place.section;
     let denied = |cause, right| Denial { cause, section: section.base, right, detail: 0 };
+    // Before the lock: the text may be what is missed.
+    let is_short = spare_heap_at_all(&domain.text).is_err();
     let mut state = section.state.lock();
     if access == Access::Execute && section.is_gate_address(address) {
         return Err(denied(cause::NO_GATE, right));
@@ -209,6 +212,9 @@ fn fill_as(
     }
     if state.misses(page).is_some() {
         return pager::fault(thread, domain, &place, address, access, state);
+    }
+    if !domain.view().part(address).may_register(is_short, section.base, (place.at, place.from, place.len)) {
+        return Err(denied(cause::NO_MEMORY, right));
     }
     // What is lent is not all of a large page, and neither is what a window shows.
     let large = if is_lent || place.window.is_some() { None } else { state.large(section, page) };

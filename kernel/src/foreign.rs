@@ -7,6 +7,7 @@ use crate::info::word;
 use crate::epc;
 use crate::frame;
 use crate::gate::{self, Gate};
+use crate::machine::spare_heap_at_all_for;
 use crate::processor::here;
 use crate::section::Section;
 use crate::task::{Foreign, Task};
@@ -117,6 +118,8 @@ fn frame_of(target: &Domain) -> u64 {
 
 fn enter(thread: &Arc<Thread>, inner: &mut Inner, reason: u64, how: &Exit) -> Result<(), Error> {
     let foreign = thread.task.foreign.get().ok_or(Error::NotFound)?;
+    // For its registers, until it is back.
+    spare_heap_at_all_for(&thread.task)?;
     let gate = &foreign.gate;
     let target = thread.domain_for(inner, &gate.text()?)?;
     let r = *inner.area.registers();

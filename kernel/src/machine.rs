@@ -8,6 +8,7 @@ use crate::thread::Thread;
 use abi::Error;
 use abi::layout::{COMMON_LEN, GRANULE, SLICE_LEN, STACKS_LEN, slice_base};
 use abi::post::POSTS_LEN;
+use abi::task::USER_SYSTEM;
 use ::space::{Directory, Extent, Slice};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -142,6 +143,26 @@ pub fn spare_heap_for(owner: &Task) -> Result<(), Error> {
 #[inline]
 pub fn spare_heap_beside(owner: &Task) -> Result<(), Error> {
     if arch::heap_is_plenty() { Ok(()) } else { promise::look_for_heap(owner, Heap::Object, false) }
+}
+
+/// The same of what comes to an object that is there, and is refused in the middle of something: an access, a question to a pager, a call that goes to and fro. As long
+/// as anything else is to be had it is; then the program is told, which may be one of the system's own, for whom more is kept.
+#[inline(always)]
+pub fn spare_heap_at_all(whose: &Section) -> Result<(), Error> {
+    if arch::heap_is_plenty() { Ok(()) } else { look_for_the_rest(&whose.owner()) }
+}
+
+/// The same of a task's own.
+#[inline]
+pub fn spare_heap_at_all_for(task: &Task) -> Result<(), Error> {
+    if arch::heap_is_plenty() { Ok(()) } else { look_for_the_rest(task) }
+}
+
+#[cold]
+#[inline(never)]
+fn look_for_the_rest(task: &Task) -> Result<(), Error> {
+    let what = if task.user == USER_SYSTEM { Heap::SystemsNeeded } else { Heap::Needed };
+    if arch::heap_has_room(what, 0) { Ok(()) } else { Err(Error::NoMemory) }
 }
 
 /// Makes the machine. Boot only.

@@ -15,7 +15,7 @@ use crate::domain::{Domain, Place};
 use crate::epc::More;
 use crate::fault::{self, Denial};
 use crate::gate;
-use crate::machine::{machine, spare_heap_for};
+use crate::machine::{machine, spare_heap_at_all, spare_heap_for};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -328,6 +328,11 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
         Who::Section => (of_section, 0),
     };
     let Some(pager) = pager else { return Ok(()) };
+    // The question is written down, or who waits for its answer; and the pager runs with registers of its own.
+    let no_room = missed.denial(cause::PAGER, why::NO_ROOM);
+    if spare_heap_at_all(&domain.text).is_err() {
+        return Err(no_room);
+    }
     let mut key = Some(Key { page, of });
     if pager.flags & flag::VALID_BEFORE != 0 && (who == Who::Section || may_validate(thread, domain, &pager, &missed.section)) {
         key = None;
@@ -344,7 +349,6 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
         }
     }
     let kind = if invalid { miss::INVALID } else { miss::ABSENT };
-    let no_room = missed.denial(cause::PAGER, why::NO_ROOM);
     let entered = {
         let inner = &mut *thread.inner.lock();
         let area = Area::spare(&mut inner.areas);

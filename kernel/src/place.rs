@@ -3,6 +3,7 @@
 //! NSys text has to itself: its processor until its next switch point, and the texts of its group on all of them.
 
 use crate::domain::Domain;
+use crate::machine::spare_heap_for;
 use crate::processor::Processor;
 use crate::saved::Saved;
 use crate::sched;
@@ -119,6 +120,8 @@ pub fn put(d: &Domain, base: u64, class: u64, group: u64) -> Result<u64, Error> 
         return Err(Error::BadArgument);
     }
     text.check(d, Rights::CHANGE_ACL)?;
+    // For its group.
+    spare_heap_for(&d.text.owner())?;
     // Nobody is in the text without its group: whoever looks for that waits for this lock.
     let mut of_text = text.place.group.lock();
     text.place.placement.put(class).map_err(|_| Error::Busy)?;

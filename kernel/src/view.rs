@@ -8,7 +8,7 @@ pub use mapped::{AT_ONCE, Change, FEW, at_once, change, change_all, disown, hide
 use mapped::{reserve, tidy};
 
 use crate::domain::Domain;
-use crate::machine::{machine, stacks_base};
+use crate::machine::{machine, spare_heap_at_all_for, stacks_base};
 use crate::processor::{self, Processor, Scope};
 use crate::promise;
 use crate::sched;
@@ -252,6 +252,7 @@ impl View {
     }
 
     fn with(task: &Arc<Task>, make: impl FnOnce() -> Option<ViewTables>, frames: u64, lower: Option<Arc<View>>) -> Result<Arc<View>, Error> {
+        spare_heap_at_all_for(task)?;
         let executing = if frames > 1 { machine().processors.len() as u64 } else { 1 };
         task.charge(Resource::Frames, frames)?;
         let Some(tables) = make() else {
@@ -307,14 +308,22 @@ impl View {
         }
     }
 
+    /// Whether it has a place of a section that it knows, or may come to know it: who cannot be given room for that in the kernel's heap has nothing mapped there.
+    /// `is_short`: there is none.
+    #[inline]
+    pub fn may_register(&self, is_short: bool, section: u64, (at, offset, len): (u64, u64, u64)) -> bool {
+        !is_short || self.known.lock().is_known(&[section, at, offset, len])
+    }
+
     /// Registers this view in a section's list, once per place: a page of it is about to be mapped with `key`. A view that
-    /// knows too many places is emptied first.
+    /// knows too many places is emptied first. To be called where it [may](View::may_register).
     pub fn register(self: &Arc<View>, mapped: &mut Vec<Mapping>, section: u64, place: (u64, u64, u64), key: u8) -> Stale {
         let (at, offset, len) = place;
         let mut known = self.known.lock();
         let mut stale = Stale::default();
         let is_short = || !arch::heap_is_plenty() && promise::look_for_heap(&self.task, Heap::Page, false).is_err();
-        if known.len() >= KNOWN_MAX || known.len() >= KNOWN_FEW && is_short() {
+        let is_full = known.len() >= KNOWN_MAX || known.len() >= KNOWN_FEW && is_short();
+        if is_full && !known.is_known(&[section, at, offset, len]) {
             // Emptied before it stops counting: who changes a section meanwhile finds nothing left to take away.
             stale = self.forget(0, abi::layout::SPACE_END);
             known.clear();

@@ -79,7 +79,11 @@ proptest! {
             prop_assert_eq!(transit.is_asked(key), at.is_some());
             match what {
                 0 => {
-                    prop_assert_eq!(transit.ask(key), at.is_none());
+                    // Without room nothing changes, but for the first one, which needs none.
+                    let refused = transit.ask_if(key, || false);
+                    prop_assert_eq!(refused, model.is_empty());
+                    prop_assert_eq!(transit.count(), model.len() + usize::from(refused));
+                    prop_assert_eq!(transit.ask(key), at.is_none() && !refused);
                     if at.is_none() {
                         model.push((key, Vec::new()));
                     }

@@ -44,11 +44,17 @@ impl<W> Transit<W> {
     /// Somebody asks, unless somebody does already. Whether this one does.
     #[inline]
     pub fn ask(&mut self, key: Key) -> bool {
+        self.ask_if(key, || true)
+    }
+
+    /// The same, if there is room to write it down beside others: where there are, it is asked for. Otherwise nothing has changed.
+    #[inline]
+    pub fn ask_if(&mut self, key: Key, has_room: impl FnOnce() -> bool) -> bool {
         if self.only.is_none() && self.asked.is_empty() {
             self.only = Some(key);
             return true;
         }
-        self.ask_beside(key)
+        has_room() && self.ask_beside(key)
     }
 
     /// The same where there are questions.

@@ -29,6 +29,10 @@ impl Places {
         self.all.is_empty()
     }
 
+    pub fn is_known(&self, place: &Place) -> bool {
+        self.all.contains_key(place)
+    }
+
     /// A page of the place is about to be mapped with `key`. Whether the place is new.
     pub fn enter(&mut self, place: Place, key: u8) -> bool {
         let mut new = false;

@@ -101,7 +101,7 @@ extern "C" fn kmain(magic: u32, address: u32) -> ! {
     let command_line = core::str::from_utf8(&found.command_line[..found.command_line_len]).unwrap_or("");
     set_build_id(command_line);
     let top = add_memory(&found);
-    heap::set_up();
+    heap::set_up(command_line);
     frames::set_up();
     cpu::set_up();
     image::build(top);

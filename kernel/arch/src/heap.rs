@@ -3,8 +3,9 @@
 //!
 //! How much is in use says little of a heap in pieces: what is free may lie in holes, none of which has room for what is wanted, and programs choose
 //! the sizes. So some of it is put by in blocks. When nothing else has room they are opened, one after the other, and when many of them are who can be refused
-//! is refused, until most are there again. What has no room even then, or is longer than a block, lies in frames in a row, of those that are kept for what is
-//! needed. One great piece is put by for when there is no such row; while it is open those are refused, too.
+//! is refused, until most are there again: first new objects, then what comes to those that there are ([`Heap`]). What has no room even then, or is longer than a
+//! block, lies in frames in a row, of those that are kept for what is needed. One great piece is put by for when there is no such row; while it is open those are
+//! refused, too.
 
 use crate::cpu::PROCESSORS_MAX;
 use crate::frames::{self, Run};
@@ -97,16 +98,31 @@ pub enum Heap {
     /// An object, and a page, of the system's own.
     SystemsObject,
     SystemsPage,
+    /// What comes to an object that somebody has, and of which he has to be told in the middle of something: a place where it is mapped, a question to its
+    /// pager. A person's, and the system's: refused last, however much is in use.
+    Needed,
+    SystemsNeeded,
 }
 
-const WHOSE: usize = 6;
+const WHOSE: usize = 8;
+/// Whatever is in use.
+const ANY: u64 = u64::MAX;
 /// So many of 32 parts may be in use. (Whoever is refused one more object finds the lists of pages for those that he has.)
-const MAY_BE_USED: [u64; WHOSE] = [20, 25, 28, 28, 30, 31];
+const MAY_BE_USED: [u64; WHOSE] = [20, 25, 28, 28, 30, 31, ANY, ANY];
 /// And so many of them are there for promises, whatever is in use by anybody.
 const PROMISED: u64 = 7;
 const _: () = assert!(MAY_BE_USED[Heap::Anybody as usize] + PROMISED <= MAY_BE_USED[Heap::Promised as usize]);
-/// As long as most of that part is put by.
-const UNTIL: [usize; WHOSE] = [0, 0, 0, 1, 2, 2];
+/// `needed=20` on the command line: so many parts, too, for what a person needs. So tests see how that is refused, to whom has used up no more than persons may.
+static NEEDED: AtomicU64 = AtomicU64::new(ANY);
+
+fn may_be_used(whose: usize) -> u64 {
+    if whose == Heap::Needed as usize { NEEDED.load(Ordering::Relaxed) } else { MAY_BE_USED[whose] }
+}
+
+/// As long as this part is put by,
+const UNTIL: [usize; WHOSE] = [0, 0, 0, 1, 2, 2, 2, 2];
+/// or one block of so many: what is left of the last one then is for what nobody can be refused, which is little for each thread and each processor.
+const ONE_OF: [usize; WHOSE] = [2, 2, 2, 2, 2, 2, 2, 4];
 /// The same in bytes; 0: not now.
 static LIMITS: [AtomicU64; WHOSE] = [const { AtomicU64::new(0) }; WHOSE];
 
@@ -121,9 +137,9 @@ impl PutBy {
         unsafe { Layout::from_size_align_unchecked(BLOCK, STEP) }
     }
 
-    /// Whether most of it is there.
-    fn is_enough(&self) -> bool {
-        2 * self.held.load(Ordering::Relaxed) >= self.wanted.load(Ordering::Relaxed)
+    /// Whether at least one block of so many is there.
+    fn is_enough(&self, one_of: usize) -> bool {
+        one_of * self.held.load(Ordering::Relaxed) >= self.wanted.load(Ordering::Relaxed)
     }
 
     /// Puts by what is missing, as far as there is such a piece.
@@ -157,10 +173,14 @@ impl PutBy {
 
     /// Who may use something as long as this is there may, or not.
     fn set_limits(&self, at: usize) {
-        let is_there = self.is_enough() && (at == PARTS.len() - 1 || is_great_there());
-        let part = if is_there { size() / 32 } else { 0 };
+        let is_great_there = at == PARTS.len() - 1 || is_great_there();
         for whose in (0..WHOSE).filter(|whose| UNTIL[*whose] == at) {
-            LIMITS[whose].store(part * MAY_BE_USED[whose], Ordering::Relaxed);
+            let limit = match may_be_used(whose) {
+                _ if !is_great_there || !self.is_enough(ONE_OF[whose]) => 0,
+                ANY => ANY,
+                parts => size() / 32 * parts,
+            };
+            LIMITS[whose].store(limit, Ordering::Relaxed);
         }
     }
 }
@@ -204,7 +224,7 @@ fn close(whose: Heap) -> bool {
     }
     for (at, one) in PUT_BY.iter().enumerate().skip(UNTIL[whose as usize]).rev() {
         one.close(at, shared);
-        if !one.is_enough() {
+        if !one.is_enough(if at == UNTIL[whose as usize] { ONE_OF[whose as usize] } else { 2 }) {
             return false;
         }
     }
@@ -374,7 +394,9 @@ unsafe impl GlobalAlloc for All {
 }
 
 /// Claims an eighth of memory, between 8 MiB and 1 GiB.
-pub(crate) fn set_up() {
+pub(crate) fn set_up(command_line: &str) {
+    let needed = command_line.split(' ').find_map(|word| word.strip_prefix("needed="));
+    NEEDED.store(needed.and_then(|parts| parts.parse().ok()).unwrap_or(ANY), Ordering::Relaxed);
     let (free, _) = frames::count();
     let mut len = (free * 4096 / 8).clamp(8 << 20, 1 << 30) / (2 << 20) * (2 << 20);
     let base = loop {

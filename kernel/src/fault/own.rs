@@ -6,7 +6,7 @@ use crate::claim;
 use crate::domain::Domain;
 use crate::epc;
 use crate::frame;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap_at_all};
 use crate::pass;
 use crate::processor::Processor;
 use crate::sched::{self, Timeout};
@@ -131,11 +131,16 @@ pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
     if entry == 0 || domain.in_window || thread.is_killed() && thread.may_end() {
         return false;
     }
+    let is_short = spare_heap_at_all(&domain.text).is_err();
     let (call, r, place) = {
         let inner = &mut *thread.inner.lock();
         let (call, r) = (inner.call(), *inner.area.registers());
         // A call is entered once, and the others of its depth are over.
         let before = inner.handled.pop_if(|one| one.call.depth == call.depth).filter(|one| one.call == call);
+        if is_short && inner.handled.len() == inner.handled.capacity() {
+            // It is not written down that the text deals with it.
+            return false;
+        }
         let frame = inner.gate.frame(call.depth);
         let on_callers = inner.gate.record(frame.record).is_some_and(|record| record.flags & record::CALLER_STACK != 0);
         let in_entry = before.is_some_and(|one| on_callers || r.rsp <= one.frame);

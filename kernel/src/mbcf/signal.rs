@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::epc::More;
 use crate::gate::find_gate;
 use ::gate::Block;
-use crate::machine::machine;
+use crate::machine::{machine, spare_heap_at_all_for};
 use crate::processor::{Processor, here};
 use crate::section::Section;
 use crate::thread::Thread;
@@ -191,7 +191,8 @@ pub fn send(d: &Domain, structure: u64, from: u64, len: u64, named: u64) -> Resu
             Verdict::Refused => return Err(Error::BadArgument),
             Verdict::Cancelled => return Ok(Done::as_status(status::CANCELLED, 0)),
             Verdict::Start(_) if thread.due.list.lock().len() >= DUE_MAX => return Ok(Done::as_status(status::CANCELLED, 0)),
-            Verdict::Start(_) => true,
+            // It is remembered with its thread.
+            Verdict::Start(_) => spare_heap_at_all_for(&thread.task).map(|()| true)?,
             Verdict::Store => false,
         };
         let mut prefix = [0; 48];
@@ -296,13 +297,14 @@ pub fn attend(thread: &Arc<Thread>) {
             continue;
         }
         let gate = find_gate(program).filter(|(text, ..)| Arc::ptr_eq(text, &inner.domain.text));
-        let mut area = Area::spare(&mut inner.areas);
         let words = [section.base + offset, named, 0, 0];
         let entered = gate.ok_or(Error::NotFound).and_then(|(text, block, index)| {
-            aside::enter(thread, inner, &text, &block, index, words, &mut area)
+            spare_heap_at_all_for(&thread.task)?;
+            let mut area = Area::spare(&mut inner.areas);
+            aside::enter(thread, inner, &text, &block, index, words, &mut area).map(|depth| (depth, area))
         });
         match entered {
-            Ok(depth) => {
+            Ok((depth, area)) => {
                 inner.more.push((depth, More::Signal(Box::new(Begun { area, section, offset }))));
                 return;
             }

@@ -7,6 +7,7 @@ use super::{Missed, Pager, Served};
 use crate::aside::{self, Arrival};
 use crate::domain::{Domain, Place};
 use crate::epc::More;
+use crate::machine::spare_heap_at_all_for;
 use crate::processor::{Processor, count, here};
 use crate::sched;
 use crate::seat::NO_SEAT;
@@ -174,8 +175,8 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     if *at != depth || !is_it {
         return;
     }
-    // One that runs is not forgotten.
-    if inner.asked.as_ref().is_some_and(|asked| asked.away.is_some()) {
+    // One that runs is not forgotten. Where there is no room to remember it, all go by the long way.
+    if inner.asked.as_ref().is_some_and(|asked| asked.away.is_some()) || spare_heap_at_all_for(&thread.task).is_err() {
         return;
     }
     let record = inner.gate.frame(depth).record;
@@ -284,7 +285,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         }
         if pager.flags & flag::VALID_BEFORE == 0 {
             let key = Key { page, of: if is_tasks { thread.task.number } else { 0 } };
-            if !state.paged.transit.ask(key) {
+            // (Where that is to be looked for it is done by the long way.)
+            if !state.paged.transit.ask_if(key, arch::heap_is_plenty) {
                 return None;
             }
             if !is_tasks {

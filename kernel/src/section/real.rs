@@ -5,6 +5,7 @@ use super::{SLICE, Section, State};
 use crate::claim;
 use crate::domain::Domain;
 use crate::keyed::{self, Tag};
+use crate::machine::spare_heap_at_all_for;
 use crate::promise;
 use crate::task::Task;
 use crate::view::{self, Change, Stale, View};
@@ -265,6 +266,9 @@ fn show(section: &Arc<Section>, state: &mut State, by: &Domain, pages: Range<u64
     let larges = [pages.start, pages.end - 1].map(|page| state.large(section, page));
     let whole = by.view();
     let view = whole.part(section.base);
+    if !view.may_register(spare_heap_at_all_for(&state.owner).is_err(), section.base, (section.base, 0, section.reserve)) {
+        return done;
+    }
     done.stale = view::make_room(section, state);
     let mut known = core::mem::take(&mut state.mapped);
     let state_now = &*state;
