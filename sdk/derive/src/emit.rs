@@ -126,7 +126,8 @@ fn client(interface: &Interface) -> TokenStream {
                 ::rt::bound::Way::new(self, #client { bound: self.bound.gate_way() })
             }
 
-            /// Calls by the server's post, with answers that come at `answers`. Besides, this client calls as before.
+            /// Calls by the server's post, with answers that come at `answers`. What a request passes by pointer the server may use until it
+            /// answers that one, and no longer. Besides, this client calls as before.
             ///
             /// # Errors
             /// As `rt::later::Later::by_post`.
@@ -137,15 +138,15 @@ fn client(interface: &Interface) -> TokenStream {
                 ::rt::later::Later::by_post(&self.bound, answers, #count, #identity).map(#later)
             }
 
-            /// The same, and what a request passes by pointer the server may use until it answers that one, and no longer.
+            /// The same, and the server's threads may use all that this binding ever lends, until that ends.
             ///
             /// # Errors
-            /// As `rt::later::Later::by_post_lending`.
-            pub fn by_post_lending<'a>(
+            /// As `rt::later::Later::by_post`.
+            pub fn by_post_shared<'a>(
                 &'a self,
                 answers: &'a ::rt::Answers,
             ) -> ::core::result::Result<#later<'a>, ::rt::Error> {
-                ::rt::later::Later::by_post_lending(&self.bound, answers, #count, #identity).map(#later)
+                ::rt::later::Later::by_post_shared(&self.bound, answers, #count, #identity).map(#later)
             }
 
             /// Ends the binding.
@@ -236,8 +237,7 @@ pub fn encode(method: &Method) -> Encoded {
         let len = quote!(#name.len() as u64);
         match kind {
             Kind::Word(_) => words.push(quote!(::rt::gate::Word::into_word(#name))),
-            Kind::Array(_) | Kind::ArrayMut(_) => words.push(quote!(0)),
-            Kind::Bytes | Kind::Text | Kind::BytesMut => words.extend([quote!(0), len]),
+            _ => words.extend([quote!(0), len]),
         }
         match kind {
             Kind::Word(_) => {}
@@ -414,8 +414,8 @@ fn arm(index: u64, method: &Method) -> TokenStream {
             Kind::Bytes => Some(quote!(Read(__words[#first], __words[#second]))),
             Kind::BytesMut => Some(quote!(Write(__words[#first], __words[#second]))),
             Kind::Text => Some(quote!(Text(__words[#first], __words[#second]))),
-            Kind::Array(n) => Some(quote!(ReadArray::<{ #n }>(__words[#first]))),
-            Kind::ArrayMut(n) => Some(quote!(WriteArray::<{ #n }>(__words[#first]))),
+            Kind::Array(n) => Some(quote!(ReadArray::<{ #n }>(__words[#first], __words[#second]))),
+            Kind::ArrayMut(n) => Some(quote!(WriteArray::<{ #n }>(__words[#first], __words[#second]))),
         };
         match pointer {
             Some(pointer) => {

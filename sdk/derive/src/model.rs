@@ -55,8 +55,8 @@ impl Argument {
     /// Registers that the argument takes.
     pub fn words(&self) -> usize {
         match self.kind {
-            Kind::Bytes | Kind::BytesMut | Kind::Text => 2,
-            _ => 1,
+            Kind::Word(_) => 1,
+            _ => 2,
         }
     }
 

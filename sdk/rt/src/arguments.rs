@@ -24,12 +24,12 @@ pub struct Write(pub u64, pub u64);
 /// moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Text(pub u64, pub u64);
-/// `&[u8; N]`: address.
+/// `&[u8; N]`: address and length, as of every pointer (what a message lends is read off its words).
 #[derive(Clone, Copy, Debug)]
-pub struct ReadArray<const N: usize>(pub u64);
-/// `&mut [u8; N]`: address.
+pub struct ReadArray<const N: usize>(pub u64, pub u64);
+/// `&mut [u8; N]`: address and length.
 #[derive(Clone, Copy, Debug)]
-pub struct WriteArray<const N: usize>(pub u64);
+pub struct WriteArray<const N: usize>(pub u64, pub u64);
 
 /// The pointers of a call, as references to what they point to.
 ///
@@ -54,7 +54,7 @@ pub trait Pointer<'c> {
     type Reference;
     fn range(&self) -> Range;
     /// # Errors
-    /// `Refused` if the bytes are none of the type, and as [`arguments`].
+    /// `Refused` if the bytes are none of the type, or not as many as it has, and as [`arguments`].
     fn reference(checked: Checked<'c>) -> Result<Self::Reference, Error>;
 }
 
@@ -117,10 +117,10 @@ macro_rules! pointer {
 pointer!([] Read, &'c [u8], false, |this| this.1, |checked| Ok(checked.read()));
 pointer!([] Write, &'c mut [u8], true, |this| this.1, |checked| Ok(checked.write()));
 pointer!([] Text, String, false, |this| this.1, |checked| text(checked.read()));
-pointer!([const N: usize] ReadArray<N>, &'c [u8; N], false, |_this| N as u64, |checked| {
+pointer!([const N: usize] ReadArray<N>, &'c [u8; N], false, |this| this.1, |checked| {
     checked.read().try_into().map_err(|_| Error::Refused)
 });
-pointer!([const N: usize] WriteArray<N>, &'c mut [u8; N], true, |_this| N as u64, |checked| {
+pointer!([const N: usize] WriteArray<N>, &'c mut [u8; N], true, |this| this.1, |checked| {
     checked.write().try_into().map_err(|_| Error::Refused)
 });
 

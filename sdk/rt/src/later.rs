@@ -49,28 +49,29 @@ impl<'a> Later<'a> {
     }
 
     /// By the post of the server that a binding leads to: asks it where that is, and lets it answer. `methods` and `identity` are the
-    /// interface's.
+    /// interface's. What is passed by pointer is lent with its message: the receiver may use that until it has answered, or has ended. By whole pages, and by
+    /// the receiver's thread only: a method that passes it on to another program as it is is refused there. What is to be written
+    /// lies in the argument section, as ever (`BadAddress`): never on a stack, which nobody writes to by such a loan. Dropping a request takes it back.
     ///
     /// # Errors
     /// `NotSupported`: the server has no post; `Refused`: its interface is another one; what the kernel answers.
     pub fn by_post(bound: &'a Bound, answers: &'a Answers, methods: u64, identity: u32) -> Result<Later<'a>, Error> {
-        Later::by_post_of(bound, answers, methods, identity, bound.post_of(methods, identity)?)
+        let post = bound.lending_post_of(methods, identity)?;
+        Ok(Later { lends_each: true, ..Later::by_post_of(bound, answers, methods, identity, post)? })
     }
 
-    /// The same, and what is passed by pointer is lent with the message: its receiver may use that until it has answered, or has ended, and not as long as the
-    /// binding lasts. By whole pages, and by the receiver's thread only: a method that passes it on to another program is refused there. What is to be written
-    /// lies in the argument section, as ever (`BadAddress`): never on a stack, which nobody writes to by such a loan. Dropping a request takes it back. (If the same binding has other requests made as by [`Later::by_post`], the server may use what they lend as ever.)
+    /// The same, and nothing is lent with a message: the server's threads may use the binding's argument section from now on, until that ends. For
+    /// methods whose answers other threads give than the one that has received the request ([`defer`](crate::serve::defer)), or that go on using what they were passed.
     ///
     /// # Errors
     /// As [`Later::by_post`].
-    pub fn by_post_lending(
+    pub fn by_post_shared(
         bound: &'a Bound,
         answers: &'a Answers,
         methods: u64,
         identity: u32,
     ) -> Result<Later<'a>, Error> {
-        let post = bound.lending_post_of(methods, identity)?;
-        Ok(Later { lends_each: true, ..Later::by_post_of(bound, answers, methods, identity, post)? })
+        Later::by_post_of(bound, answers, methods, identity, bound.post_of(methods, identity)?)
     }
 
     fn by_post_of(
@@ -117,7 +118,7 @@ impl<'a> Later<'a> {
     ///
     /// # Errors
     /// `BadAddress`: something to be written lies elsewhere, or there is no argument section; `Busy`: that is full, or as many
-    /// requests are under way as can be; `NotSupported`: what is to be lent with the message has its length elsewhere than in the next word (an array);
+    /// requests are under way as can be; `NotSupported`: what is to be lent with the message has its length elsewhere than in the next word;
     /// what the kernel answers.
     pub fn begin<const N: usize>(
         &self,

@@ -76,12 +76,12 @@ fn as_many_pointers_as_words() {
     let at = |n: u64| caller.args_base + n;
     let six = |f: u64| {
         let pointers = (
-            ReadArray::<8>(at(0)),
-            ReadArray::<8>(at(0)),
-            WriteArray::<8>(at(8)),
-            ReadArray::<8>(at(16)),
-            ReadArray::<8>(at(24)),
-            WriteArray::<8>(f),
+            ReadArray::<8>(at(0), 8),
+            ReadArray::<8>(at(0), 8),
+            WriteArray::<8>(at(8), 8),
+            ReadArray::<8>(at(16), 8),
+            ReadArray::<8>(at(24), 8),
+            WriteArray::<8>(f, 8),
         );
         arguments(&caller, pointers).map(|(a, b, c, d, e, f)| [*a, *b, *c, *d, *e, *f])
     };

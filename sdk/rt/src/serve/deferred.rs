@@ -41,7 +41,7 @@ pub struct Deferred {
 /// and may wait on its own thread. To be asked once in a method.
 ///
 /// # Errors
-/// `NotSupported`: it came in a way whose answer only this thread can give, by a line or as a question.
+/// `NotSupported`: it came in a way whose answer only this thread can give, by a line, as a question or with memory that is lent with it.
 pub fn defer(caller: &Caller) -> Result<Option<Deferred>, Error> {
     if caller.flags & record::BY_LINE != 0 {
         return Err(Error::NotSupported);

@@ -233,7 +233,8 @@ fn memory_is_lent_from_the_binding() -> Outcome {
     drop(wall);
     // What is named without being lent.
     let methods = NamesClient::INTERFACE.methods.len() as u64;
-    let raw = Later::by_post(client.bound(), &answers, methods, NamesClient::IDENTITY).map_err(doing("by_post"))?;
+    let raw = Later::by_post_shared(client.bound(), &answers, methods, NamesClient::IDENTITY);
+    let raw = raw.map_err(doing("by_post_shared"))?;
     let text = section::info(gate).map_err(doing("its text"))?.base;
     let shared = data(PAGE).map_err(doing("create"))?;
     section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;

@@ -20,7 +20,7 @@ pub fn until_the_answer() -> Outcome {
     let args = client.bound().binding().args;
     let before = section::acl(args);
     holds!(before.is_ok(), "the argument section's list: {before:?}");
-    let posts = client.by_post_lending(&answers).map_err(doing("by_post_lending"))?;
+    let posts = client.by_post(&answers).map_err(doing("by_post"))?;
     for round in 0..20 {
         let found: Result<Vec<_>, Error> =
             ["files", "nobody", "files"].map(|name| posts.lookup(name)).into_iter().collect();
@@ -45,8 +45,8 @@ pub fn until_the_answer() -> Outcome {
     same!(section::acl(args), before, "the list of the argument section");
     // Without a loan there is nothing to be used, and the server goes on.
     let methods = NamesClient::INTERFACE.methods.len() as u64;
-    let raw = Later::by_post_lending(client.bound(), &answers, methods, NamesClient::IDENTITY);
-    let raw = raw.map_err(doing("by_post_lending"))?.begin(false, 1, [args, 4, 0, 0, 0, 0], []);
+    let raw = Later::by_post(client.bound(), &answers, methods, NamesClient::IDENTITY);
+    let raw = raw.map_err(doing("by_post"))?.begin(false, 1, [args, 4, 0, 0, 0, 0], []);
     let outcome = raw.map_err(doing("sending"))?.wait().and_then(result_of);
     holds!(
         matches!(outcome, Err(Error::BadAddress | Error::Refused | Error::Faulted)),

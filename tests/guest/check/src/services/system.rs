@@ -12,6 +12,7 @@ use musubi::command::Command;
 use musubi::files::{self, File};
 use musubi::interfaces::console::ConsoleClient;
 use musubi::interfaces::devices::DevicesClient;
+use musubi::interfaces::files::FilesClient;
 use musubi::interfaces::first::{FirstClient, PLACE};
 use musubi::interfaces::keyboard::KeyboardClient;
 use musubi::interfaces::ledger::LedgerClient;
@@ -20,14 +21,15 @@ use musubi::interfaces::names::NamesClient;
 use musubi::interfaces::pack::{PackClient, RECORD};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::power::PowerClient;
+use musubi::interfaces::processes::ProcessesClient;
 use musubi::interfaces::ready::ReadyClient;
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::ServersClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::later::{Answer, Later};
-use musubi::rt::{Answers, section, task, time};
+use musubi::rt::{Answers, Bound, section, task, time};
 use musubi::stream::Stream;
-use musubi::{Error, Rights, names};
+use musubi::{Error, Rights, interfaces, names};
 
 /// One question to each server of the system, by its gate and by its post (K1-5, 9).
 pub fn every_server_by_both_ways() -> Outcome {
@@ -82,7 +84,66 @@ pub fn every_server_by_both_ways() -> Outcome {
     let posts = Later::by_post(power.bound(), &answers, methods, PowerClient::IDENTITY).map_err(doing("power"))?;
     let none = posts.begin(false, methods, [0; 6], []).map_err(doing("sending"))?.wait().and_then(result_of);
     same!(none, Err(Error::BadArgument), "a method of the switch that is not there");
+    pointers_by_both_ways(&answers)?;
     what_is_for_the_system_alone(&answers)
+}
+
+/// What is pointed to, to be read and to be written, slices and arrays: by the post it is lent with each message, and the list of the argument section never says
+/// that the server's threads may use it.
+fn pointers_by_both_ways(answers: &Answers) -> Outcome {
+    let gate = |name| names::lookup(name).map_err(doing(name));
+    let list = |bound: &Bound| section::acl(bound.binding().args).map_err(doing("the argument section's list"));
+    let names = NamesClient::bind(musubi::start().names()).map_err(doing("bind"))?;
+    let files = FilesClient::bind(gate("files")?).map_err(doing("bind"))?;
+    let processes = ProcessesClient::bind(gate("processes")?).map_err(doing("bind"))?;
+    let servers = ServersClient::bind(gate("servers")?).map_err(doing("bind"))?;
+    let sched = SchedClient::bind(gate("sched")?).map_err(doing("bind"))?;
+    let pipes = PipesClient::bind(gate("pipes")?).map_err(doing("bind"))?;
+    let stream = pipes.streams().and_then(StreamClient::bind).map_err(doing("streams"))?;
+    let bounds = [names.bound(), files.bound(), processes.bound(), servers.bound(), sched.bound(), stream.bound()];
+    let before = bounds.map(list).into_iter().collect::<Result<Vec<_>, String>>()?;
+
+    let posts = names.by_post(answers).map_err(doing("names"))?;
+    same!(posts.lookup("files").and_then(|one| one.wait()), names.lookup("files"), "a name");
+    let posts = files.by_post(answers).map_err(doing("files"))?;
+    let (mut record, mut own) =
+        (files.alloc(interfaces::files::RECORD).map_err(doing("room"))?, [0; interfaces::files::RECORD]);
+    same!(posts.look(b"/bin", array(&mut record)?).and_then(|one| one.wait()), Ok(()), "a directory");
+    same!(files.look(b"/bin", &mut own), Ok(()), "a directory, by the gate");
+    same!(record[..], own[..], "what is told of it");
+    let posts = processes.by_post(answers).map_err(doing("processes"))?;
+    let me = task::identity().task;
+    let mut record = processes.alloc(interfaces::processes::RECORD).map_err(doing("room"))?;
+    let by_gate = processes.status(me, &mut [0; interfaces::processes::RECORD]);
+    same!(posts.status(me, array(&mut record)?).and_then(|one| one.wait()), by_gate, "this program");
+    let posts = servers.by_post(answers).map_err(doing("servers"))?;
+    let mut record = servers.alloc(interfaces::servers::RECORD).map_err(doing("room"))?;
+    let (mut text, mut own) =
+        (servers.alloc(interfaces::servers::TEXT_MAX).map_err(doing("room"))?, [0; interfaces::servers::TEXT_MAX]);
+    let by_gate = servers.status(0, &mut [0; interfaces::servers::RECORD], &mut own);
+    let by_post = posts.status(0, array(&mut record)?, &mut text).and_then(|one| one.wait());
+    holds!(by_post.is_ok() && by_post == by_gate, "the first server: {by_post:?}, by the gate {by_gate:?}");
+    same!(text[..], own[..], "what is told of it");
+    let posts = sched.by_post(answers).map_err(doing("sched"))?;
+    let (mut line, mut own) = (sched.alloc(128).map_err(doing("room"))?, [0; 128]);
+    let (by_post, by_gate) = (posts.line(0, 0, &mut line).and_then(|one| one.wait()), sched.line(0, 0, &mut own));
+    same!((by_post, &line[..]), (by_gate, &own[..]), "a line of the scheduler's");
+    let posts = stream.by_post(answers).map_err(doing("pipes"))?;
+    let pipe = pipes.make().map_err(doing("a pipe"))?;
+    let mut part = stream.alloc(8).map_err(doing("room"))?;
+    same!(posts.write(pipe + 1, b"by post").and_then(|one| one.wait()), Ok(7), "writing");
+    same!(posts.read(pipe, &mut part).and_then(|one| one.wait()), Ok(7), "reading");
+    same!(&part[..7], b"by post", "what was read");
+    [pipe, pipe + 1].into_iter().try_for_each(|end| stream.close(end)).map_err(doing("closing"))?;
+
+    let bounds = [names.bound(), files.bound(), processes.bound(), servers.bound(), sched.bound(), stream.bound()];
+    let after = bounds.map(list).into_iter().collect::<Result<Vec<_>, String>>()?;
+    same!(after, before, "the lists of the argument sections");
+    // Who says so shares it with the server's threads, as long as the binding lasts.
+    let posts = names.by_post_shared(answers).map_err(doing("names"))?;
+    same!(posts.lookup("files").and_then(|one| one.wait()), names.lookup("files"), "a name, from what is shared");
+    same!(list(names.bound())?.len(), before[0].len() + 1, "the list of an argument section that is shared");
+    Ok(())
 }
 
 /// What the system's own servers ask each other is refused to a person's program, whichever way it asks.

@@ -175,7 +175,7 @@ fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Ran
     let is_seen = *name == "console/streams";
     let bound = Bound::bind(gate, PAGE).map_err(doing("bind"))?;
     let (answers, methods) = (answers()?, interface.methods.len() as u64);
-    let posts = Later::by_post(&bound, &answers, methods, *identity).map_err(doing("by_post"))?;
+    let posts = Later::by_post_shared(&bound, &answers, methods, *identity).map_err(doing("by_post_shared"))?;
     for n in 0..2 * COUNT {
         let method = random.next() % methods;
         let known = &interface.methods[method as usize];
@@ -190,7 +190,7 @@ fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Ran
             let begin = if random.next() % 2 == 0 { 0 } else { random.next() % BEGINS };
             match (ty.contains('&'), ty.contains(';')) {
                 (false, _) => all.push(if random.next() % 2 == 0 { random.next() % 64 } else { random.next() }),
-                (true, true) => all.push(at + begin),
+                (true, true) => all.extend([at + begin, length(ty, random)]),
                 (true, false) if is_seen => {
                     let lengths = [0, 1 << 40, u64::MAX - random.next() % PAGE];
                     all.extend([at + begin, lengths[random.next() as usize % lengths.len()]]);
@@ -214,6 +214,16 @@ fn contents((name, interface, identity, _): &Served, gate: u64, random: &mut Ran
     }
     same!(answers.strangers(), 0, "{name}: other messages");
     bound.unbind().map_err(doing("unbind"))
+}
+
+/// Of an array (`&[u8; 64]`), and for once another one.
+fn length(ty: &str, random: &mut Random) -> u64 {
+    let digits = |c: char| !c.is_ascii_digit();
+    match ty.rsplit(';').next().and_then(|last| last.trim_matches(digits).parse().ok()) {
+        Some(len) if random.next() % 8 > 0 => len,
+        // By the name of a constant: at random it is seldom right.
+        _ => [16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 128, 256, random.next() % 512][random.next() as usize % 13],
+    }
 }
 
 /// What a program is started with that is not there.
