@@ -7,6 +7,7 @@ extern crate alloc;
 mod alone;
 mod apart;
 mod apps;
+mod asked;
 mod at_once;
 mod bars;
 mod beside;

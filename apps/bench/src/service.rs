@@ -1,7 +1,8 @@
 //! A service that computes, with one receiving thread for each processor (K1-6, 14, 16): requests are messages to one post, and whoever
 //! waits there takes the next. By the clock, by what all execute, and, where an emulator has processors take turns, in the time of one that
-//! counts beside them ([`crate::stand`]). In that time, too: clients at servers of their own, programs each (K1-4), and the loop of `matrix` (K1-2).
+//! counts beside them ([`crate::stand`]). In that time, too: clients at servers of their own, programs each, and at the system's (K1-4, [`asked`]), and the loop of `matrix` (K1-2).
 
+use crate::asked;
 use crate::pool::{self, BYTES, Posts, end};
 use crate::report::{Case, Report};
 use crate::rounds::{Moment, Rounds};
@@ -87,6 +88,9 @@ pub fn side_by_side(report: &Report) -> Result<(), String> {
     let mut known = known?;
     for clients in THREADS_BESIDE.into_iter().filter(|clients| *clients <= places) {
         known.push(("servers", format!("{clients}-clients"), servers(clients)?));
+    }
+    for (case, clients, gained) in asked::gained(places)? {
+        known.push((case, format!("{clients}-clients"), gained));
     }
     for threads in LOOPS.into_iter().filter(|threads| *threads <= places) {
         let gained = beside_one(threads, matrix).map_err(|why| format!("matrix by {threads} threads: {why}"))?;

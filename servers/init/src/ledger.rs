@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 use musubi::abi::gate::record::BY_POST;
@@ -22,8 +23,8 @@ struct Kept {
 }
 
 pub struct Book {
-    /// Of each text that writes here.
-    kept: Mutex<BTreeMap<u64, Kept>>,
+    /// Of each text that writes here: its servers write without waiting for other ones'.
+    kept: Mutex<BTreeMap<u64, Arc<Mutex<Kept>>>>,
     /// Of each text that says here when it is ready: the gate and the task of the one that was last.
     ready: Mutex<BTreeMap<u64, (u64, u64)>>,
     changed: Condition,
@@ -41,8 +42,8 @@ impl Book {
 
     /// The next one begins with this text, and what the one before may still say is not heard any more. Value: its number.
     pub fn begins(&self, text: u64) -> u64 {
-        let mut kept = self.kept.lock();
-        let kept = kept.entry(text).or_default();
+        let kept = self.kept.lock().entry(text).or_default().clone();
+        let mut kept = kept.lock();
         kept.server += 1;
         kept.server
     }
@@ -63,7 +64,9 @@ impl Book {
     }
 
     fn with<T>(&self, caller: &Caller, what: impl FnOnce(&mut Kept) -> Result<T, Error>) -> Result<T, Error> {
-        what(self.kept.lock().get_mut(&caller.text).ok_or(Error::Denied)?)
+        let kept = self.kept.lock().get(&caller.text).cloned().ok_or(Error::Denied)?;
+        let mut kept = kept.lock();
+        what(&mut kept)
     }
 
     /// For the server that stands there: one that has ended may have said this before, or a thread that had called it may still be on its way.
@@ -104,12 +107,12 @@ impl Ledger for Book {
         if key.contains('\0') {
             return Err(Error::BadArgument);
         }
-        let record = fault::copy_in(record)?;
+        let (key, record) = (String::from(key), fault::copy_in(record)?);
         self.change(caller, server, |kept| {
-            if kept.len() >= MAX && !kept.contains_key(key) {
+            if kept.len() >= MAX && !kept.contains_key(&key) {
                 return Err(Error::Quota);
             }
-            kept.insert(String::from(key), record);
+            kept.insert(key, record);
             Ok(())
         })
     }

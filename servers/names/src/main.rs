@@ -4,13 +4,16 @@
 
 extern crate alloc;
 
+mod known;
 mod table;
 
 use alloc::string::String;
+use known::Known;
 use musubi::abi::task::USER_SYSTEM;
 use musubi::interfaces::names::{NAME_MAX, Names, names_serve_by};
 use musubi::interfaces::ready::{ReadyClient, VARIABLE};
 use musubi::ledger::Ledger;
+use musubi::rt::sync::MutexGuard;
 use musubi::rt::{Mutex, Once, fault, gate::ANYBODY, section, serve::Ways, task, thread, time};
 use musubi::servers::{number, own_post};
 use musubi::{Caller, Error, Start};
@@ -22,12 +25,19 @@ musubi::program!(run);
 const RECORD: usize = 24;
 
 struct Service {
+    /// Who changes something has this in hand until it is kept, too: who publishes next is written down next. To read nobody needs it.
+    changing: Mutex<()>,
+    /// For moments: nobody has it in hand while he calls another program.
     table: Mutex<Table>,
+    known: Known,
     /// Where the table is kept, too: at whoever restarts this program.
     ledger: Once<Ledger>,
 }
 
-static SERVICE: Service = Service { table: Mutex::new(Table::new()), ledger: Once::new() };
+/// [`Service::changing`], in hand.
+type Changing<'a> = MutexGuard<'a, ()>;
+
+static SERVICE: Service = Service::new();
 
 fn run(_: &Start) -> i32 {
     let (Some(gate), Some(post)) = (number(VARIABLE), own_post()) else {
@@ -68,7 +78,15 @@ fn user(task: u64) -> Option<u64> {
 }
 
 impl Service {
-    /// With the table in hand.
+    const fn new() -> Service {
+        Service {
+            changing: Mutex::new(()),
+            table: Mutex::new(Table::new()),
+            known: Known::new(),
+            ledger: Once::new(),
+        }
+    }
+
     fn keep(&self, name: &str, entry: &Entry) -> Result<(), Error> {
         let mut record = [0; RECORD];
         for (to, word) in record.chunks_exact_mut(8).zip([entry.gate, entry.task, entry.stands.into()]) {
@@ -78,17 +96,36 @@ impl Service {
     }
 
     /// What cannot be kept is not so: or it would be until the next restart only, though its caller has heard of an error.
-    fn enter(&self, table: &mut Table, name: String, entry: Entry) -> Result<(), Error> {
+    fn enter(&self, _: &Changing<'_>, name: String, entry: Entry) -> Result<(), Error> {
         self.keep(&name, &entry)?;
+        let mut table = self.table.lock();
         table.enter(name, entry);
+        self.known.turn();
         Ok(())
+    }
+
+    fn gone(&self) -> Option<String> {
+        self.table.lock().gone()
     }
 
     /// Names that have gone need not be kept. This runs on the thread of whoever asks for something, who may not be able to call on from here: that
     /// is no reason to refuse him, and somebody else comes.
-    fn forget(&self, table: &mut Table) {
-        if let Some(ledger) = self.ledger.get() {
-            table.forget_gone(|name| ledger.forget(name).is_ok());
+    fn forget(&self, _: &Changing<'_>) {
+        let Some(ledger) = self.ledger.get() else { return };
+        while let Some(name) = self.gone() {
+            if ledger.forget(&name).is_err() {
+                return;
+            }
+            self.table.lock().is_forgotten(&name);
+        }
+    }
+
+    /// The same, if nobody changes anything just now: he does it then, or the next one.
+    fn forget_now(&self) {
+        if self.gone().is_some()
+            && let Some(changing) = self.changing.try_lock()
+        {
+            self.forget(&changing);
         }
     }
 }
@@ -105,47 +142,60 @@ impl Names for Service {
         if of != by && caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
-        let mut table = self.table.lock();
-        self.forget(&mut table);
-        let mut entry = table.entry_for(&name, gate, of, owner, user);
-        if entry == Err(Error::Quota) && table.makes_room(time::now_ns(), owner) {
-            self.forget(&mut table);
-            entry = table.entry_for(&name, gate, of, owner, user);
+        let changing = self.changing.lock();
+        self.forget(&changing);
+        let entry_for = || self.table.lock().entry_for(&name, gate, of, owner, user);
+        let mut entry = entry_for();
+        if entry == Err(Error::Quota) && self.table.lock().makes_room(time::now_ns(), owner) {
+            self.forget(&changing);
+            entry = entry_for();
         }
-        self.forget(&mut table);
-        // In one step with the table: who publishes next is written down next.
-        self.enter(&mut table, name, entry?)
+        self.forget(&changing);
+        let entry = entry?;
+        self.enter(&changing, name, entry)
     }
 
     fn lookup(&self, name: &str) -> Result<u64, Error> {
-        let mut table = self.table.lock();
-        let found = table.lookup(name, owner);
-        self.forget(&mut table);
-        found.ok_or(Error::NotFound)
+        if let Some(entry) = self.known.find(name).filter(|entry| entry.alive(owner)) {
+            return Ok(entry.gate);
+        }
+        let (found, turn) = {
+            let mut table = self.table.lock();
+            (table.lookup(name, owner), self.known.now())
+        };
+        let Some(entry) = found else {
+            self.forget_now();
+            return Err(Error::NotFound);
+        };
+        self.known.keep(name, entry, turn);
+        Ok(entry.gate)
     }
 
     fn withdraw(&self, caller: &Caller, name: &str) -> Result<(), Error> {
         let by = caller.text_task()?;
+        let _changing = self.changing.lock();
+        self.table.lock().may_withdraw(name, by)?;
+        // As soon as it is forgotten where it is kept.
+        self.ledger.get().ok_or(Error::NotFound)?.forget(name)?;
         let mut table = self.table.lock();
-        table.withdraw(name, by, |name| self.ledger.get().ok_or(Error::NotFound)?.forget(name))
+        table.withdraw(name);
+        self.known.turn();
+        Ok(())
     }
 
     fn stand(&self, caller: &Caller, name: &str, stands: bool) -> Result<u64, Error> {
         if caller.user != USER_SYSTEM {
             return Err(Error::Denied);
         }
-        let mut table = self.table.lock();
-        let entry = table.standing(name, stands)?;
-        self.enter(&mut table, String::from(name), entry).map(|()| entry.task)
+        let changing = self.changing.lock();
+        let entry = self.table.lock().standing(name, stands)?;
+        self.enter(&changing, String::from(name), entry).map(|()| entry.task)
     }
 
     fn list(&self, index: u64, name: &mut [u8]) -> Result<u64, Error> {
-        let found = {
-            let mut table = self.table.lock();
-            let found = table.nth(index, owner);
-            self.forget(&mut table);
-            found.ok_or(Error::NotFound)?.into_bytes()
-        };
+        let found = self.table.lock().nth(index, owner);
+        self.forget_now();
+        let found = found.ok_or(Error::NotFound)?.into_bytes();
         fault::copy_out(name, &found[..found.len().min(NAME_MAX)])?;
         Ok(found.len() as u64)
     }
@@ -158,15 +208,15 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_not_known() {
         // Nobody keeps anything.
-        let service = Service { table: Mutex::new(Table::new()), ledger: Once::new() };
-        let mut table = Table::new();
+        let service = Service::new();
+        let changing = service.changing.lock();
         let alive = |_| Some(7);
-        let new = table.entry_for("pipes", 1, 7, alive, |_| Some(USER_SYSTEM));
-        assert!(service.enter(&mut table, "pipes".into(), new.unwrap()).is_err());
-        assert_eq!(table.lookup("pipes", alive), None);
-        table.enter("pipes".into(), new.unwrap());
-        let stands = table.standing("pipes", true).unwrap();
-        assert!(service.enter(&mut table, "pipes".into(), stands).is_err());
-        assert_eq!(table.lookup("pipes", |_| None), None, "it does not stand");
+        let new = service.table.lock().entry_for("pipes", 1, 7, alive, |_| Some(USER_SYSTEM)).unwrap();
+        assert!(service.enter(&changing, "pipes".into(), new).is_err());
+        assert_eq!(service.table.lock().lookup("pipes", alive), None);
+        service.table.lock().enter("pipes".into(), new);
+        let stands = service.table.lock().standing("pipes", true).unwrap();
+        assert!(service.enter(&changing, "pipes".into(), stands).is_err());
+        assert_eq!(service.table.lock().lookup("pipes", |_| None), None, "it does not stand");
     }
 }

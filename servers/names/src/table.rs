@@ -105,7 +105,7 @@ impl Table {
 
     /// From now on the name stands for that.
     pub fn enter(&mut self, name: String, entry: Entry) {
-        self.gone.retain(|one| *one != name);
+        self.is_forgotten(&name);
         self.entries.insert(name, entry);
     }
 
@@ -129,10 +129,10 @@ impl Table {
         self.entries.get(name).map(|entry| Entry { stands, ..*entry }).ok_or(Error::NotFound)
     }
 
-    pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-        let entry = self.entries.get(name)?;
+    pub fn lookup(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<Entry> {
+        let entry = *self.entries.get(name)?;
         if entry.alive(&owner) {
-            return Some(entry.gate);
+            return Some(entry);
         }
         self.remove(name);
         None
@@ -142,29 +142,31 @@ impl Table {
         self.gone.extend(self.entries.remove_entry(name).map(|one| one.0));
     }
 
-    /// Has the names that have gone since forgotten, as far as `forget` does it: others are asked for again.
-    pub fn forget_gone(&mut self, forget: impl Fn(&str) -> bool) {
-        while self.gone.last().is_some_and(|name| forget(name)) {
-            self.gone.pop();
+    /// A name that has gone, and is to be forgotten where it is kept.
+    pub fn gone(&self) -> Option<String> {
+        self.gone.last().cloned()
+    }
+
+    /// It is, or has come back.
+    pub fn is_forgotten(&mut self, name: &str) {
+        if self.gone.pop_if(|last| last == name).is_none() {
+            self.gone.retain(|one| one != name);
         }
     }
 
-    /// Takes a name back as soon as `forget` has it forgotten where it is kept: until then the next server would know it.
-    pub fn withdraw(
-        &mut self,
-        name: &str,
-        task: u64,
-        forget: impl FnOnce(&str) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Whether this task may take a name back.
+    pub fn may_withdraw(&self, name: &str, task: u64) -> Result<(), Error> {
         match self.entries.get(name) {
             None => Err(Error::NotFound),
             Some(entry) if entry.task != task => Err(Error::Denied),
-            Some(_) => {
-                forget(name)?;
-                self.entries.remove(name);
-                Ok(())
-            }
+            Some(_) => Ok(()),
         }
+    }
+
+    /// It is taken back, and forgotten where it was kept: before that the next server would know it.
+    pub fn withdraw(&mut self, name: &str) {
+        self.entries.remove(name);
+        self.is_forgotten(name);
     }
 
     pub fn nth(&mut self, index: u64, owner: impl Fn(u64) -> Option<u64>) -> Option<String> {
@@ -175,7 +177,7 @@ impl Table {
 
 impl Entry {
     /// Addresses are not soon used again, and if one is, another task owns it.
-    fn alive(&self, owner: impl Fn(u64) -> Option<u64>) -> bool {
+    pub fn alive(&self, owner: impl Fn(u64) -> Option<u64>) -> bool {
         self.stands || owner(self.gate) == Some(self.task)
     }
 }
@@ -202,6 +204,23 @@ mod tests {
             let entry = self.entry_for(&name, gate, task, owner, user)?;
             self.enter(name, entry);
             Ok(entry)
+        }
+
+        fn gate(&mut self, name: &str, owner: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+            self.lookup(name, owner).map(|entry| entry.gate)
+        }
+
+        fn take_back(&mut self, name: &str, task: u64) -> Result<(), Error> {
+            self.may_withdraw(name, task)?;
+            self.withdraw(name);
+            Ok(())
+        }
+
+        /// As far as `forget` does it.
+        fn forget_gone(&mut self, forget: impl Fn(&str) -> bool) {
+            while let Some(name) = self.gone().filter(|name| forget(name)) {
+                self.is_forgotten(&name);
+            }
         }
 
         fn stand(&mut self, name: &str, stands: bool) -> Result<Entry, Error> {
@@ -236,7 +255,7 @@ mod tests {
         assert_eq!(by(3), Ok(entry(300, 3)));
         assert_eq!(by(20), Err(Error::Exists));
         assert_eq!(by(4), Err(Error::Exists), "the system's among themselves");
-        assert_eq!(table.lookup("passing", alive), Some(300));
+        assert_eq!(table.gate("passing", alive), Some(300));
     }
 
     #[test]
@@ -246,7 +265,7 @@ mod tests {
         assert_eq!(table.stand("pipes", true), Err(Error::NotFound));
         assert_eq!(publish(&mut table, "pipes".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
         assert_eq!(table.stand("pipes", true), Ok(Entry { stands: true, ..entry(100, 1) }));
-        assert_eq!(table.lookup("pipes", nobody), Some(100));
+        assert_eq!(table.gate("pipes", nobody), Some(100));
         assert_eq!(table.nth(0, nobody).as_deref(), Some("pipes"));
         let stranger = |gate: u64| (gate == 200).then_some(9);
         assert_eq!(publish(&mut table, "pipes".into(), 200, 9, stranger), Err(Error::Exists));
@@ -255,11 +274,11 @@ mod tests {
             publish(&mut table, "pipes".into(), 100, 2, |_| Some(2)),
             Ok(Entry { stands: true, ..entry(100, 2) })
         );
-        assert_eq!(table.withdraw("pipes", 1, |_| Ok(())), Err(Error::Denied));
+        assert_eq!(table.take_back("pipes", 1), Err(Error::Denied));
         assert_eq!(table.stand("pipes", false), Ok(entry(100, 2)));
-        assert_eq!(table.lookup("pipes", nobody), None);
+        assert_eq!(table.gate("pipes", nobody), None);
         table.restore("pipes".into(), Entry { stands: true, ..entry(100, 3) });
-        assert_eq!(table.lookup("pipes", nobody), Some(100));
+        assert_eq!(table.gate("pipes", nobody), Some(100));
     }
 
     #[test]
@@ -269,27 +288,26 @@ mod tests {
         assert_eq!(publish(&mut table, "counter".into(), 100, 1, alive), Ok(entry(100, 1)));
         assert_eq!(publish(&mut table, "counter".into(), 200, 2, alive), Err(Error::Exists));
         assert_eq!(publish(&mut table, "counter".into(), 101, 1, alive), Ok(entry(101, 1)), "the owner may change it");
-        assert_eq!(table.lookup("counter", alive), Some(101));
-        assert_eq!(table.withdraw("counter", 2, |_| Ok(())), Err(Error::Denied));
+        assert_eq!(table.gate("counter", alive), Some(101));
+        assert_eq!(table.take_back("counter", 2), Err(Error::Denied));
         let one_is_dead = |gate: u64| (gate / 100 != 1).then_some(gate / 100);
         assert_eq!(publish(&mut table, "counter".into(), 200, 2, one_is_dead), Ok(entry(200, 2)));
-        assert_eq!(table.lookup("counter", alive), Some(200));
-        assert_eq!(table.lookup("counter", |_| None), None);
+        assert_eq!(table.gate("counter", alive), Some(200));
+        assert_eq!(table.gate("counter", |_| None), None);
         assert_eq!(table.nth(0, alive), None, "a dead name is forgotten");
     }
 
     #[test]
-    fn what_is_not_forgotten_is_not_withdrawn() {
+    fn who_may_not_withdraws_nothing() {
         let mut table = Table::new();
-        assert_eq!(table.withdraw("counter", 1, |_| Ok(())), Err(Error::NotFound));
+        assert_eq!(table.take_back("counter", 1), Err(Error::NotFound));
         assert_eq!(publish(&mut table, "counter".into(), 100, 1, |_| Some(1)), Ok(entry(100, 1)));
-        assert_eq!(table.withdraw("counter", 1, |_| Err(Error::Dead)), Err(Error::Dead));
-        assert_eq!(table.lookup("counter", |_| Some(1)), Some(100));
-        assert_eq!(
-            table.withdraw("counter", 1, |name| if name == "counter" { Ok(()) } else { Err(Error::Dead) }),
-            Ok(())
-        );
-        assert_eq!(table.lookup("counter", |_| Some(1)), None);
+        assert_eq!(table.take_back("counter", 2), Err(Error::Denied));
+        assert_eq!(table.gate("counter", |_| Some(1)), Some(100));
+        // Somebody finds it dead while it is being forgotten: it is not asked for once more.
+        assert_eq!(table.may_withdraw("counter", 1), Ok(()));
+        assert_eq!(table.gate("counter", |_| None), None);
+        table.withdraw("counter");
         table.forget_gone(|name| panic!("{name} is forgotten already"));
     }
 
@@ -302,7 +320,7 @@ mod tests {
             assert_eq!(publish(&mut table, alloc::format!("peer-{n}"), n, n, alive), Ok(entry(n, n)));
             assert!(table.entries.len() <= FEW, "{n}");
         }
-        assert_eq!(table.lookup("peer-999", Some), Some(999));
+        assert_eq!(table.gate("peer-999", Some), Some(999));
         let gone = core::cell::RefCell::new(Vec::new());
         let left = table.entries.len();
         table.forget_gone(|_| false);

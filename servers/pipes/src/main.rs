@@ -67,9 +67,17 @@ impl Maker {
     }
 }
 
-/// All of them.
-struct Table {
-    all: BTreeMap<u64, Arc<Pipe>>,
+/// Pipes are found by their numbers in parts, so that who uses one waits for nobody who uses another one.
+const PARTS: usize = 32;
+
+/// In cache lines of its own.
+#[repr(align(64))]
+struct Part(Mutex<BTreeMap<u64, Arc<Pipe>>>);
+
+struct All([Part; PARTS]);
+
+/// Who has how many: in hand of who makes some or takes them away, before a part is.
+struct Made {
     shares: Shares,
     sweep: Seldom,
     /// The same, because somebody was refused.
@@ -77,13 +85,14 @@ struct Table {
 }
 
 struct Service {
-    pipes: Mutex<Table>,
+    pipes: All,
+    made: Mutex<Made>,
     streams: Once<u64>,
 }
 
 static SERVICE: Service = Service {
-    pipes: Mutex::new(Table {
-        all: BTreeMap::new(),
+    pipes: All([const { Part(Mutex::new(BTreeMap::new())) }; PARTS]),
+    made: Mutex::new(Made {
         shares: Shares::new(EACH, MOST),
         sweep: Seldom::new(SWEEP_NS),
         short: Seldom::new(SWEEP_NS),
@@ -105,21 +114,27 @@ fn run(_: &Start) -> i32 {
 
 impl Service {
     fn pipe(&self, id: u64) -> Result<Arc<Pipe>, Error> {
-        self.pipes.lock().all.get(&(id / 2)).cloned().ok_or(Error::NotFound)
+        self.pipes.part(id / 2).lock().get(&(id / 2)).cloned().ok_or(Error::NotFound)
     }
 }
 
-impl Table {
+impl All {
+    /// Where a pipe of this number is. (They are drawn at random.)
+    fn part(&self, number: u64) -> &Mutex<BTreeMap<u64, Arc<Pipe>>> {
+        &self.0[number as usize % PARTS].0
+    }
+
     /// Those whose makers have ended, and that nobody uses who is left, are no more.
-    fn sweep(&mut self) {
-        let Table { all, shares, .. } = self;
-        all.retain(|_, pipe| {
-            let is_needed = pipe.maker.is_there() || pipe.is_used();
-            if !is_needed {
-                shares.give(pipe.task);
-            }
-            is_needed
-        });
+    fn sweep(&self, shares: &mut Shares) {
+        for part in &self.0 {
+            part.0.lock().retain(|_, pipe| {
+                let is_needed = pipe.maker.is_there() || pipe.is_used();
+                if !is_needed {
+                    shares.give(pipe.task);
+                }
+                is_needed
+            });
+        }
     }
 }
 
@@ -176,14 +191,14 @@ impl Pipe {
 impl Pipes for Service {
     fn make(&self, caller: &Caller) -> Result<u64, Error> {
         let (maker, (task, user)) = (Maker::of(caller)?, counts_for(caller)?);
-        let mut pipes = self.pipes.lock();
-        if pipes.sweep.may(time::now_ns()) {
-            pipes.sweep();
+        let made = &mut *self.made.lock();
+        if made.sweep.may(time::now_ns()) {
+            self.pipes.sweep(&mut made.shares);
         }
-        let mut has_room = pipes.shares.take(task, user);
-        if !has_room && pipes.short.may(time::now_ns()) {
-            pipes.sweep();
-            has_room = pipes.shares.take(task, user);
+        let mut has_room = made.shares.take(task, user);
+        if !has_room && made.short.may(time::now_ns()) {
+            self.pipes.sweep(&mut made.shares);
+            has_room = made.shares.take(task, user);
         }
         if !has_room {
             return Err(Error::Quota);
@@ -193,12 +208,12 @@ impl Pipes for Service {
             let mut random = [0; 8];
             random::fill(&mut random);
             let number = u64::from_le_bytes(random) >> 2;
-            if !pipes.all.contains_key(&number) {
+            if !self.pipes.part(number).lock().contains_key(&number) {
                 break number;
             }
         };
         let pipe = Pipe { ring: Mutex::new(Ring::new()), changed: Condition::new(), maker, task };
-        pipes.all.insert(number, Arc::new(pipe));
+        self.pipes.part(number).lock().insert(number, Arc::new(pipe));
         Ok(number * 2)
     }
 
@@ -262,9 +277,9 @@ impl Stream for Service {
             ring.no_reader && ring.no_writer
         };
         if over {
-            let mut pipes = self.pipes.lock();
-            if pipes.all.remove(&(id / 2)).is_some() {
-                pipes.shares.give(pipe.task);
+            let mut made = self.made.lock();
+            if self.pipes.part(id / 2).lock().remove(&(id / 2)).is_some() {
+                made.shares.give(pipe.task);
             }
         }
         Ok(())

@@ -10,9 +10,13 @@ use musubi::abi::task::{Ended, Exit, TaskInfo, USER_SYSTEM, exit};
 use musubi::interfaces::processes::ProcessInfo;
 use musubi::ledger::Ledger;
 use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::sync::MutexGuard;
 use musubi::rt::{task, time};
 use musubi::{AclEntry, Error, Rights};
 use zerocopy::{FromBytes, IntoBytes};
+
+/// [`Service::changing`], in hand.
+pub type Changing<'a> = MutexGuard<'a, ()>;
 
 /// Operation of the messages.
 const END: u32 = 1;
@@ -60,40 +64,48 @@ pub fn is_laid_out(one: &TaskInfo) -> bool {
 impl Service {
     /// What the one before knew, and what has happened since it did.
     pub fn remember(&self, ledger: &Ledger) -> Result<(), Error> {
-        let mut table = self.table.lock();
+        let changing = self.changing.lock();
         ledger.each(|_, record| {
-            table.restore(ProcessInfo::read_from_bytes(record).map_err(|_| Error::BadArgument)?);
+            let info = ProcessInfo::read_from_bytes(record).map_err(|_| Error::BadArgument)?;
+            self.table.lock().restore(info);
             Ok(())
         })?;
+        self.seen.begins(&self.table.lock());
         // Whoever was being started when it ended.
-        for one in task::list().filter(|one| one.payer != 0 && !is_laid_out(one)) {
-            table.adopt(one.task, one.payer, one.user, one.name);
-        }
-        self.write_down(&mut table);
-        drop(table);
+        self.change(&changing, |table| {
+            for one in task::list().filter(|one| one.payer != 0 && !is_laid_out(one)) {
+                table.adopt(one.task, one.payer, one.user, one.name);
+            }
+        });
+        self.write_down(&changing);
+        drop(changing);
         self.look();
         // An end that was written nowhere: this should not be, and is at least told.
-        let mut table = self.table.lock();
-        let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !is_there(*one)).collect();
-        for one in gone {
-            task::log(&format!("processes: how {one} has ended was written nowhere\n"));
-            table.end(one, Exit { kind: exit::KILLED, ..Exit::default() }, lives);
-        }
-        self.write_down(&mut table);
+        let changing = self.changing.lock();
+        self.change(&changing, |table| {
+            let gone: Vec<u64> = table.running().map(|one| one.task).filter(|one| !is_there(*one)).collect();
+            for one in gone {
+                task::log(&format!("processes: how {one} has ended was written nowhere\n"));
+                table.end(one, Exit { kind: exit::KILLED, ..Exit::default() }, lives);
+            }
+        });
+        self.write_down(&changing);
         Ok(())
     }
 
-    /// Has kept what has changed, in one step with the table: what changes next is written down next. What finds no room is tried again
+    /// What is done to the table is told from now on, and is to be written down.
+    pub fn change<T>(&self, _: &Changing<'_>, what: impl FnOnce(&mut Table) -> T) -> T {
+        let mut table = self.table.lock();
+        let value = what(&mut table);
+        self.seen.follows(&table);
+        value
+    }
+
+    /// Has kept what has changed. What finds no room is tried again
     /// each time. Value: whether this program is still the one that is asked: otherwise the next one knows nothing of it, and nobody may be told.
-    pub fn write_down(&self, table: &mut Table) -> bool {
+    pub fn write_down(&self, _: &Changing<'_>) -> bool {
         let Some(ledger) = self.ledger.get() else { return true };
-        let kept = table.write_down(|task, info| {
-            let key = format!("{task}");
-            match info {
-                Some(info) => ledger.keep(&key, info.as_bytes()),
-                None => ledger.forget(&key),
-            }
-        });
+        let kept = self.write_to(ledger);
         if kept == Err(Error::Dead) {
             return false;
         }
@@ -104,22 +116,35 @@ impl Service {
         true
     }
 
+    fn write_to(&self, ledger: &Ledger) -> Result<(), Error> {
+        let unwritten = || self.table.lock().unwritten().next().map(|(task, info)| (task, info.copied()));
+        while let Some((task, info)) = unwritten() {
+            let key = format!("{task}");
+            match &info {
+                Some(info) => ledger.keep(&key, info.as_bytes())?,
+                None => ledger.forget(&key)?,
+            }
+            self.table.lock().is_written(task, info.as_ref());
+        }
+        Ok(())
+    }
+
     /// Takes over what has ended, and tells who waits. On one thread only.
     fn look(&self) {
         for end in ends() {
-            let mut table = self.table.lock();
-            let mine = table.over(&end, lives);
-            let strays = table.take_strays();
-            let is_written = self.write_down(&mut table);
-            // Only now: had this program ended before, the next one would see it again. And with the table in hand: whoever hears of it may
+            let changing = self.changing.lock();
+            let (mine, strays) = self.change(&changing, |table| (table.over(&end, lives), table.take_strays()));
+            let is_written = self.write_down(&changing);
+            // Only now: had this program ended before, the next one would see it again. And with this in hand: whoever hears of it may
             // have it forgotten, and then nobody may find it a second time.
             if mine && is_written {
                 let _ = task::forget(end.task);
             }
-            drop(table);
+            drop(changing);
             strays.into_iter().for_each(|stray| self.find_stray(stray));
         }
-        for doomed in self.table.lock().take_doomed() {
+        let all_doomed = self.table.lock().take_doomed();
+        for doomed in all_doomed {
             // It may have ended by itself.
             let _ = task::kill(doomed);
         }
@@ -139,18 +164,21 @@ impl Service {
     /// Whoever started it has ended, with all its threads, or has come back from the loader, which has: so it is there by now, or has been, or never comes. What has
     /// not begun ends with the loader. Of several that it can be it is the first one: whoever has started the others tells of them.
     pub fn find_stray(&self, stray: Stray) {
-        let mut table = self.table.lock();
-        let is_it = |task, payer, user, name| table.is_left_by(&stray, task, Made { name, user, payer });
-        let running = task::list().find(|one| one.threads != 0 && is_it(one.task, one.payer, one.user, one.name));
-        // Of the system's own an end is for this program only if it knows of it. (It may end meanwhile: in this order.)
-        let over = ends().find(|end| end.began != 0 && is_it(end.task, end.payer, end.user, end.name));
-        let found = running.map(|one| one.task).into_iter().chain(over.map(|end| end.task)).min();
-        if let Some(task) = found {
-            table.take_in(&stray, task);
-        }
-        table.cancel(stray.ticket);
-        self.write_down(&mut table);
-        drop(table);
+        let changing = self.changing.lock();
+        let found = self.change(&changing, |table| {
+            let is_it = |task, payer, user, name| table.is_left_by(&stray, task, Made { name, user, payer });
+            let running = task::list().find(|one| one.threads != 0 && is_it(one.task, one.payer, one.user, one.name));
+            // Of the system's own an end is for this program only if it knows of it. (It may end meanwhile: in this order.)
+            let over = ends().find(|end| end.began != 0 && is_it(end.task, end.payer, end.user, end.name));
+            let found = running.map(|one| one.task).into_iter().chain(over.map(|end| end.task)).min();
+            if let Some(task) = found {
+                table.take_in(&stray, task);
+            }
+            table.cancel(stray.ticket);
+            found
+        });
+        self.write_down(&changing);
+        drop(changing);
         self.entered.notify_all();
         // It may be over, or is to be.
         if found.is_some() {

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod ends;
 mod records;
+mod seen;
 mod service;
 mod table;
 mod waiting;

@@ -1,7 +1,6 @@
 //! What is known of processes, by number and by who has started them; and which of it is to be written down.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use musubi::Error;
 use musubi::interfaces::processes::ProcessInfo;
 
 /// Whoever asks for his children looks through these alone, however many others there are.
@@ -60,22 +59,17 @@ impl Records {
         }
     }
 
-    /// Has written down what has changed since; `None`: it is not known any more. What is not needed goes first, and makes room.
-    ///
-    /// # Errors
-    /// The first one: what was not written down then is, the next time.
-    pub fn write_down(
-        &mut self,
-        mut keep: impl FnMut(u64, Option<&ProcessInfo>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        while let Some(&task) = self.gone.first() {
-            keep(task, None)?;
-            self.gone.pop_first();
+    /// What has changed since it was written down, each with what is known of it now; nothing: it is not known any more. What is not needed goes first, and makes room.
+    pub fn unwritten(&self) -> impl Iterator<Item = (u64, Option<&ProcessInfo>)> {
+        let gone = self.gone.iter().map(|task| (*task, None));
+        gone.chain(self.changed.iter().map(|task| (*task, self.all.get(task))))
+    }
+
+    /// That of it is written down. If it has changed since, it is to be once more.
+    pub fn is_written(&mut self, task: u64, info: Option<&ProcessInfo>) {
+        if self.all.get(&task) == info {
+            self.changed.remove(&task);
+            self.gone.remove(&task);
         }
-        while let Some(&task) = self.changed.first() {
-            keep(task, self.all.get(&task))?;
-            self.changed.pop_first();
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! What is asked for.
 
 use crate::ends::{is_laid_out, is_there, lives, look_again};
+use crate::seen::Seen;
 use crate::table::{By, Found, Made, Table};
 use crate::waiting::Waiting;
 use alloc::collections::BTreeSet;
@@ -25,7 +26,11 @@ const ENTRY_TRIES: u32 = 2000;
 const ENTRY_TRIES_AT_POST: u32 = 4;
 
 pub struct Service {
+    /// Who changes what is written down has this in hand until it is: what changes next is written down next. To read nobody needs it.
+    pub changing: Mutex<()>,
+    /// For moments: nobody has it in hand while he calls another program.
     pub table: Mutex<Table>,
+    pub seen: Seen,
     /// Something has ended.
     pub changed: Condition,
     /// Something has been started, or was not.
@@ -41,7 +46,9 @@ pub struct Service {
 impl Service {
     pub const fn new() -> Service {
         Service {
+            changing: Mutex::new(()),
             table: Mutex::new(Table::new()),
+            seen: Seen::new(),
             changed: Condition::new(),
             entered: Condition::new(),
             waiting: Waiting::new(),
@@ -92,20 +99,24 @@ impl Service {
     /// A task that was made without this program is a process as soon as somebody asks for it.
     fn know(&self, caller: &Caller, task: u64) -> Result<(), Error> {
         self.await_entry(caller, task)?;
-        let mut table = self.table.lock();
-        if table.get(task).is_some() {
+        let is_known = || self.table.lock().get(task).is_some();
+        if is_known() {
             return Ok(());
         }
-        // It is there, or has ended and was not looked at yet (which takes the table); in this order, as it may end meanwhile.
+        let changing = self.changing.lock();
+        if is_known() {
+            return Ok(());
+        }
+        // It is there, or has ended and was not looked at yet (which takes the lock); in this order, as it may end meanwhile.
         let running = task::info(task).filter(|info| !is_laid_out(info)).map(|info| (info.payer, info.user, info.name));
         let found = running.or_else(|| {
             let end = task::ended(task.checked_sub(1)?).ok().filter(|end| end.task == task && end.began != 0)?;
             Some((end.payer, end.user, end.name))
         });
         if let Some((payer, user, name)) = found.filter(|found| found.0 != 0) {
-            table.adopt(task, payer, user, name);
-            self.write_down(&mut table);
-            drop(table);
+            self.change(&changing, |table| table.adopt(task, payer, user, name));
+            self.write_down(&changing);
+            drop(changing);
             // It may have ended in between.
             if !lives(task) {
                 self.look_again();
@@ -215,10 +226,11 @@ impl Processes for Service {
             }
         };
         let doomed = {
-            // With the table in hand: nobody takes an end from the kernel meanwhile.
-            let mut table = self.table.lock();
-            let entered = table.enter(ticket, task, request.user, base_name(&request.path), is_there);
-            if !self.write_down(&mut table) {
+            // With this in hand: nobody takes an end from the kernel meanwhile.
+            let changing = self.changing.lock();
+            let name = base_name(&request.path);
+            let entered = self.change(&changing, |table| table.enter(ticket, task, request.user, name, is_there));
+            if !self.write_down(&changing) {
                 // The next one finds it among its parent's children.
                 return Err(Error::Dead);
             }
@@ -226,7 +238,7 @@ impl Processes for Service {
                 Ok(doomed) => doomed,
                 // Its sender has ended: it would be nobody's.
                 Err(_) if is_there(task) => {
-                    table.doom(task);
+                    self.table.lock().doom(task);
                     true
                 }
                 Err(_) => false,
@@ -272,14 +284,14 @@ impl Processes for Service {
     }
 
     fn status(&self, caller: &Caller, task: u64, record: &mut [u8; RECORD]) -> Result<(), Error> {
-        let info = *self.table.lock().get(task).ok_or(Error::NotFound)?;
+        let info = self.seen.get(task).ok_or(Error::NotFound)?;
         fault::copy_out(record, told(&info, by(caller)).as_bytes())
     }
 
     fn forget(&self, caller: &Caller, task: u64) -> Result<(), Error> {
-        let mut table = self.table.lock();
-        let outcome = table.forget(by(caller), task);
-        if self.write_down(&mut table) { outcome } else { Err(Error::Dead) }
+        let changing = self.changing.lock();
+        let outcome = self.change(&changing, |table| table.forget(by(caller), task));
+        if self.write_down(&changing) { outcome } else { Err(Error::Dead) }
     }
 
     fn kill(&self, caller: &Caller, who: u64) -> Result<u64, Error> {
@@ -308,13 +320,13 @@ impl Processes for Service {
     fn join(&self, caller: &Caller, task: u64, group: u64) -> Result<u64, Error> {
         let task = if task == 0 { caller.task } else { task };
         self.know(caller, task)?;
-        let mut table = self.table.lock();
-        let outcome = table.join(by(caller), task, group);
-        if !self.write_down(&mut table) {
+        let changing = self.changing.lock();
+        let outcome = self.change(&changing, |table| table.join(by(caller), task, group));
+        if !self.write_down(&changing) {
             // The next one has it in the group where it was.
             return Err(Error::Dead);
         }
-        drop(table);
+        drop(changing);
         // Who waits for the group that it has left, or for it in this one, finds something else now.
         if matches!(outcome, Ok(_) | Err(Error::Killed)) {
             self.look_again();

@@ -122,15 +122,19 @@ impl Table {
         self.all.restore(info);
     }
 
-    /// As [`Records::write_down`].
-    ///
-    /// # Errors
-    /// The first one.
-    pub fn write_down(
-        &mut self,
-        keep: impl FnMut(u64, Option<&ProcessInfo>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.all.write_down(keep)
+    /// As [`Records::unwritten`].
+    pub fn unwritten(&self) -> impl Iterator<Item = (u64, Option<&ProcessInfo>)> {
+        self.all.unwritten()
+    }
+
+    /// As [`Records::is_written`].
+    pub fn is_written(&mut self, task: u64, info: Option<&ProcessInfo>) {
+        self.all.is_written(task, info);
+    }
+
+    /// All that are known.
+    pub fn all(&self) -> impl Iterator<Item = &ProcessInfo> {
+        self.all.all()
     }
 
     pub fn get(&self, task: u64) -> Option<&ProcessInfo> {

@@ -368,14 +368,17 @@ fn known(table: &Table) -> BTreeMap<u64, ProcessInfo> {
 
 fn write_down(table: &mut Table, book: &mut BTreeMap<u64, ProcessInfo>, room: usize) -> Result<(), Error> {
     let most = book.len().saturating_add(room);
-    table.write_down(|task, info| {
+    loop {
+        let Some((task, info)) = table.unwritten().next().map(|(task, info)| (task, info.copied())) else {
+            return Ok(());
+        };
         match info {
             Some(_) if book.len() >= most && !book.contains_key(&task) => return Err(Error::Quota),
-            Some(info) => drop(book.insert(task, *info)),
+            Some(info) => drop(book.insert(task, info)),
             None => drop(book.remove(&task)),
         }
-        Ok(())
-    })
+        table.is_written(task, info.as_ref());
+    }
 }
 
 /// What has gone makes room for what has come in the same step.

@@ -115,7 +115,7 @@ const FEW_MESSAGES: [Check; 4] = [
     ("few_by_the_long_way", pool::few_by_the_long_way),
     ("few_beside_rendezvous", pool::few_beside_rendezvous),
 ];
-const MESSAGES: [Check; 12] = [
+const MESSAGES: [Check; 13] = [
     ("files_by_many_threads", files_by_many_threads),
     ("messages_beside_idle_processors", pool::messages_beside_idle_processors),
     ("messages_take_few_locks", pool::messages_take_few_locks),
@@ -126,6 +126,7 @@ const MESSAGES: [Check; 12] = [
     ("many_at_once", pool::many_at_once),
     ("a_service_on_all_processors", pool::a_service_on_all_processors),
     ("clients_at_servers_of_their_own", pool::clients_at_servers_of_their_own),
+    ("clients_at_the_systems_servers", pool::clients_at_the_systems_servers),
     ("a_loop_by_many_threads", pool::a_loop_by_many_threads),
     ("what_processors_fight_over", pool::what_processors_fight_over),
 ];

@@ -360,12 +360,17 @@ pub fn a_service_on_all_processors(runs: &Runs) -> Result<()> {
 
 /// That so many do at least 0.9 times as much as they are in the time of one, and no more than they are.
 fn side_by_side(runs: &Runs, case: &str, who: &str, counts: &[u64]) -> Result<()> {
+    each_does(900, runs, case, who, counts)
+}
+
+/// The same with so many thousandths.
+fn each_does(least: u64, runs: &Runs, case: &str, who: &str, counts: &[u64]) -> Result<()> {
     let figures = &runs.of("service")?.figures;
     for count in counts {
         let way = format!("{count}-{who}");
         let same = |figure: &&Figure| figure.case == case && figure.way == way && figure.unit == count::BESIDE;
         let gained = figures.iter().find(same).with_context(|| format!("{case} by {way} was not measured"))?.value;
-        let may_be = 900 * count..=1050 * count;
+        let may_be = least * count..=1050 * count;
         ensure!(may_be.contains(&gained), "{case} by {way}: {gained} thousandths of what one does");
     }
     Ok(())
@@ -374,6 +379,15 @@ fn side_by_side(runs: &Runs, case: &str, who: &str, counts: &[u64]) -> Result<()
 /// K1-4: clients of different servers do not wait for one another.
 pub fn clients_at_servers_of_their_own(runs: &Runs) -> Result<()> {
     side_by_side(runs, "servers", "clients", &THREADS)
+}
+
+/// What so many clients of one server of the system's do at least, each in thousandths of what one does. What they share is the server's heap, and where it is asked
+/// for names and processes nothing else for longer than a moment.
+const AT_THE_SYSTEMS: [(&str, u64); 3] = [("lookup", 700), ("status", 900), ("pipe", 700)];
+
+/// K1-4: nor do those of one server of the system's that ask for something else.
+pub fn clients_at_the_systems_servers(runs: &Runs) -> Result<()> {
+    AT_THE_SYSTEMS.into_iter().try_for_each(|(case, least)| each_does(least, runs, case, "clients", &[2, 4]))
 }
 
 /// K1-2: a program whose loop is done by more threads is so much sooner done.
