@@ -251,13 +251,81 @@ static void once(void) {
     printf("never\n");
 }
 
+/* On its own stack, when the program has none. */
+static void rescues(int number, siginfo_t *info, void *context) {
+    (void)context;
+    printf("signal %d code %d at %p, call %d\n", number, info->si_code, info->si_addr, ++calls);
+    siglongjmp(back, 1);
+}
+
+/* A handler that there is no stack for is a fault. */
+static void lost_stack(void) {
+    stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
+    long pid = getpid();
+    sigaltstack(&stack, 0);
+    handle(SIGUSR1, 0, leaves);
+    handle(SIGFPE, 0, leaves);
+    handle(SIGSEGV, SA_ONSTACK, rescues);
+    if (!sigsetjmp(back, 1))
+        __asm__ volatile("mov $4096, %%esp; syscall; hlt" ::"a"(62l), "D"(pid), "S"((long)SIGUSR1) : "rcx", "r11", "memory");
+    if (!sigsetjmp(back, 1))
+        __asm__ volatile("mov $4096, %%esp; xor %%ecx, %%ecx; xor %%edx, %%edx; div %%ecx" ::"a"(1) : "rcx", "rdx", "cc", "memory");
+    printf("rescued %d times\n", calls);
+    fflush(stdout);
+    handle(SIGSEGV, 0, leaves);
+    if (!sigsetjmp(back, 1))
+        __asm__ volatile("mov $4096, %%esp; syscall; hlt" ::"a"(62l), "D"(pid), "S"((long)SIGUSR1) : "rcx", "r11", "memory");
+    printf("never\n");
+}
+
+static void spoils(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    ((ucontext_t *)context)->uc_mcontext.fpregs = (void *)16;
+}
+
+/* A record that cannot be read back is a fault. */
+static void bad_return(void) {
+    handle(SIGUSR1, 0, spoils);
+    handle(SIGSEGV, 0, rescues);
+    if (!sigsetjmp(back, 1))
+        raise(SIGUSR1);
+    printf("%d calls\n", calls);
+    fflush(stdout);
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGUSR1);
+    printf("never\n");
+}
+
+static void control(void) {
+    unsigned vectors;
+    unsigned short x87;
+    uint64_t low;
+    __asm__ volatile("stmxcsr %0; fnstcw %1; movq %%xmm15, %2" : "=m"(vectors), "=m"(x87), "=r"(low));
+    printf("control words %x %x, register %d\n", vectors, x87, (int)low);
+}
+
+static char *self;
+
+/* Another program begins with registers of its own. */
+static void exec(void) {
+    unsigned vectors = 0x7f80 & ~0x200;
+    unsigned short x87 = 0x0c7f;
+    char *arguments[] = {self, "control", 0};
+    __asm__ volatile("ldmxcsr %0; fldcw %1; movq %2, %%xmm15" ::"m"(vectors), "m"(x87), "r"(5ul) : "xmm15");
+    control();
+    fflush(stdout);
+    execv(self, arguments);
+}
+
 static const struct {
     const char *name;
     void (*act)(void);
 } ACTS[] = {{"mend", mend}, {"step-over", step_over}, {"divide", divide}, {"divide-vectors", divide_vectors}, {"jump", jump}, {"trap", trap}, {"overflow", overflow},
-            {"nested", nested}, {"no-stack", no_stack}, {"blocked", blocked}, {"ignored", ignored}, {"in-handler", in_handler}, {"once", once}};
+            {"nested", nested}, {"no-stack", no_stack}, {"blocked", blocked}, {"ignored", ignored}, {"in-handler", in_handler}, {"once", once},
+            {"lost-stack", lost_stack}, {"bad-return", bad_return}, {"control", control}, {"exec", exec}};
 
 int main(int count, char **names) {
+    self = names[0];
     for (int n = 1; n < count; n++)
         for (unsigned i = 0; i < sizeof ACTS / sizeof *ACTS; i++)
             if (!strcmp(names[n], ACTS[i].name)) {

@@ -249,7 +249,7 @@ fn handlers_do_what_they_do_on_linux() {
     let _ = std::fs::remove_file(program);
 }
 
-const ACTS: [&str; 13] = [
+const ACTS: [&str; 16] = [
     "mend",
     "step-over",
     "divide",
@@ -263,6 +263,9 @@ const ACTS: [&str; 13] = [
     "ignored",
     "in-handler",
     "once",
+    "lost-stack",
+    "bad-return",
+    "exec",
 ];
 
 fn on_host(program: &Path, act: &str) -> (String, u64) {

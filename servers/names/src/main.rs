@@ -79,12 +79,7 @@ fn user(task: u64) -> Option<u64> {
 
 impl Service {
     const fn new() -> Service {
-        Service {
-            changing: Mutex::new(()),
-            table: Mutex::new(Table::new()),
-            known: Known::new(),
-            ledger: Once::new(),
-        }
+        Service { changing: Mutex::new(()), table: Mutex::new(Table::new()), known: Known::new(), ledger: Once::new() }
     }
 
     fn keep(&self, name: &str, entry: &Entry) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! `execve`: another program in the same task. Everything is made ready first; only then the old program goes.
 
+use abi::frame::Vectors;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as linux;
@@ -47,7 +48,8 @@ pub fn execve<M: Machine>(call: &mut Call<'_, M>, path: u64, arguments: u64, env
         call.server.discard(process.task, old.into_pieces());
         unmapped.and_then(|()| call.server.install(process.task, &map))
     };
-    if installed.is_err() {
+    let cleared = call.machine().set_vectors(process.task, &Vectors::clean());
+    if installed.is_err() || cleared.is_err() {
         return Err(Stop::End(End::by(linux::SIGKILL.into())));
     }
     let closed = process.descriptors.lock().exec();

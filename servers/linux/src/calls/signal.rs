@@ -232,8 +232,27 @@ pub fn fault<M: Machine>(call: &mut Call<'_, M>) -> Result<(), End> {
     handled.inspect_err(|_| call.say(line.as_bytes()))
 }
 
-/// Has the program go on in a handler. Without a stack for it, or a way back from it, it ends, as on Linux.
+/// Has the program go on in a handler. Without a stack for it, or a way back from it, it has a fault, as on Linux.
 fn handle<M: Machine>(call: &mut Call<'_, M>, handling: &Handling) -> Result<(), End> {
+    match enter(call, handling) {
+        Err(end) if handling.signal == u64::from(linux::SIGSEGV) => Err(end),
+        Err(_) => {
+            call.process.signals.lock().set_mask(handling.mask);
+            forced(call)
+        }
+        entered => entered,
+    }
+}
+
+/// A fault that no instruction had (`force_sig` of Linux): the handler of memory faults is called, or the program ends.
+fn forced<M: Machine>(call: &mut Call<'_, M>) -> Result<(), End> {
+    let fault = Fault { signal: linux::SIGSEGV.into(), code: linux::SI_KERNEL, ..Fault::default() };
+    let handling = call.process.signals.lock().fault(fault);
+    handling.map_or(Err(End::by(fault.signal)), |handling| enter(call, &handling))
+}
+
+/// Nothing of the registers has changed after an error.
+fn enter<M: Machine>(call: &mut Call<'_, M>, handling: &Handling) -> Result<(), End> {
     let (task, action) = (call.process.task, &handling.action);
     let alt = call.process.signals.lock().alt_stack;
     let bad = End::by(linux::SIGSEGV.into());
@@ -252,21 +271,24 @@ fn handle<M: Machine>(call: &mut Call<'_, M>, handling: &Handling) -> Result<(),
     Ok(())
 }
 
-/// The handler has returned: its return address was taken off the stack, the record begins below.
+/// The handler has returned: its return address was taken off the stack, the record begins below. A record that is not there is a fault.
 pub fn rt_sigreturn<M: Machine>(call: &mut Call<'_, M>) -> Answer {
     let at = call.frame.rsp.wrapping_sub(8);
-    let bad = Stop::End(End::by(linux::SIGSEGV.into()));
-    let Ok(record) = call.read_array::<{ frame::LEN as usize }>(at) else { return Err(bad) };
+    let Ok(record) = call.read_array::<{ frame::LEN as usize }>(at) else {
+        call.frame.rax = 0;
+        forced(call).map_err(Stop::End)?;
+        return Err(Stop::Resume);
+    };
     let (mask, vectors_at) = frame::load(&record, call.frame);
+    call.process.signals.lock().set_mask(mask);
     if call.frame.rip >= WINDOW_END || call.frame.rsp >= WINDOW_END {
-        return Err(bad);
+        return Err(Stop::End(End::by(linux::SIGSEGV.into())));
     }
     let read = |offset: usize, to: &mut [u8]| call.read_into(vectors_at.wrapping_add(offset as u64), to);
     let vectors = if vectors_at == 0 { Ok(Vectors::clean()) } else { frame::load_vectors(read) };
     let loaded = vectors.is_ok_and(|vectors| call.machine().set_vectors(call.process.task, &vectors).is_ok());
     if !loaded {
-        return Err(bad);
+        forced(call).map_err(Stop::End)?;
     }
-    call.process.signals.lock().set_mask(mask);
     Err(Stop::Resume)
 }

@@ -37,6 +37,8 @@ const MAGIC_END: u32 = 0x4650_5845;
 const MAGIC: u32 = 0x4650_5853;
 const MAGIC_AT: usize = 464;
 const COMPONENTS: u64 = 7;
+/// Those that FXSAVE has.
+const LEGACY_COMPONENTS: u8 = 3;
 
 /// General registers in the order of `struct sigcontext`.
 fn registers(f: &mut Frame) -> [&mut u64; 17] {
@@ -91,10 +93,12 @@ pub fn store(at: u64, f: &Frame, handling: &Handling, alt: Option<AltStack>, vec
         }
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    bytes.resize((vectors_of(at) - at) as usize, 0);
+    bytes.resize(vectors_of(at).wrapping_sub(at) as usize, 0);
     let start = bytes.len();
     bytes.extend_from_slice(&vectors.0);
     let mut put = |at: usize, value: &[u8]| bytes[start + at..][..value.len()].copy_from_slice(value);
+    // A handler that changes x87's registers or SSE's, and knows FXSAVE only, does not say that they are no longer those of a program's start.
+    put(Vectors::PRESENT, &[vectors.0[Vectors::PRESENT] | LEGACY_COMPONENTS]);
     put(MAGIC_AT, &MAGIC.to_le_bytes());
     put(MAGIC_AT + 4, &(VECTORS_LEN as u32).to_le_bytes());
     put(MAGIC_AT + 8, &COMPONENTS.to_le_bytes());

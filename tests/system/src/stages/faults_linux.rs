@@ -28,6 +28,9 @@ const ACTS: &[(&str, &str)] = &[
     ("an_ignored_fault_ends_a_program", "ignored"),
     ("a_fault_in_its_handler_ends_a_program", "in-handler"),
     ("a_handler_for_one_fault_only", "once"),
+    ("a_handler_without_a_stack_is_a_fault", "lost-stack"),
+    ("a_record_that_cannot_be_read_back_is_a_fault", "bad-return"),
+    ("another_program_has_vectors_of_its_own", "exec"),
 ];
 
 pub fn names() -> Vec<&'static str> {
