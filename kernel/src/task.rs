@@ -279,27 +279,31 @@ impl Task {
         self.end(Exit { kind, code, ..Exit::default() });
     }
 
-    /// Ends it with its only thread, which ends by itself. Whether that ends so: somebody else may be at the task's end, who comes to it later.
-    pub fn ends_with(self: &Arc<Task>, thread: &Thread, code: u64) -> bool {
-        let is_last = self.threads.lock().len() == 1;
-        if is_last {
-            self.exit_with(exit::EXITED, code);
+    /// Ends it with its last thread, which ends by itself: on its way out of the kernel then. Whether it is the last one.
+    pub fn ends_with(self: &Arc<Task>, thread: &Arc<Thread>, code: u64) -> bool {
+        if self.is_left_to_others(thread) {
+            return false;
         }
-        is_last && thread.is_killed()
+        self.exit_with(exit::EXITED, code);
+        // Somebody else may be at the task's end, and come to it later.
+        thread.kill();
+        true
+    }
+
+    /// Whether other threads are left to do what there is to do when a task ends, of which this one, which ends, does nothing then.
+    fn is_left_to_others(&self, thread: &Thread) -> bool {
+        let threads = self.threads.lock();
+        let going = self.going.load(Ordering::Relaxed);
+        let goes = thread.goes.load(Ordering::Relaxed) || threads.len() > going + 1;
+        if goes && !thread.goes.swap(true, Ordering::Relaxed) {
+            self.going.store(going + 1, Ordering::Relaxed);
+        }
+        goes
     }
 
     /// Some of what a task has goes before its last thread does, which asks for this as it ends. Whether there may be more.
     pub fn lessen(self: &Arc<Task>, thread: &Thread) -> bool {
-        let is_last = {
-            let threads = self.threads.lock();
-            let going = self.going.load(Ordering::Relaxed);
-            let goes = thread.goes.load(Ordering::Relaxed) || threads.len() > going + 1;
-            if goes && !thread.goes.swap(true, Ordering::Relaxed) {
-                self.going.store(going + 1, Ordering::Relaxed);
-            }
-            !goes
-        };
-        if !is_last || self.is_first() {
+        if self.is_left_to_others(thread) || self.is_first() {
             return false;
         }
         if !self.is_dead() {

@@ -52,7 +52,7 @@ impl Section {
         post::given(self);
         if to.is_finished() {
             // It ended meanwhile and may not have seen this section.
-            self.delete();
+            self.delete_of(to);
             return Err(Error::Dead);
         }
         Ok(())
