@@ -7,19 +7,25 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::abi::section::kind;
+use musubi::abi::task::Limits;
 use musubi::command::Command;
 use musubi::rt::post::Post;
 use musubi::rt::section::{self, alloc, free};
-use musubi::rt::{Section, probe, task, thread, time};
+use musubi::rt::{Bound, Section, Trap, probe, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
 /// Of what is deleted, given back, cut, cloned, counted: in small pages.
 const LONG: u64 = 1 << 30;
 /// Of what is sealed, each byte of which is looked at.
-const TEXT: u64 = 64 << 20;
+const TEXT: u64 = 128 << 20;
+/// Mappings of a window that never runs.
+const ALIASES: u64 = 48 << 10;
+/// Where they lie.
+const AT: u64 = 0x50_0000;
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 fn said(what: &'static str) -> impl Fn(Error) -> String {
@@ -116,6 +122,16 @@ fn each(report: &Report, watcher: &Watcher) -> Result<(), String> {
     let (base, mut text) = (text.base(), Some(text));
     tell("seal", TEXT, during("seal", &mut || text.take().map_or(Ok(()), |text| text.seal().map(drop)))?);
     tell("delete-text", TEXT, during("delete", &mut || section::delete(base))?);
+    let bound = Bound::bind(musubi::start().names(), LONG).map_err(said("a binding"))?;
+    fill(bound.binding().args, LONG)?;
+    let mut bound = Some(bound);
+    tell("unbind", LONG, during("unbind", &mut || bound.take().map_or(Ok(()), Bound::unbind))?);
+    let task = unstarted().map_err(said("a task"))?;
+    let given = filled(LONG)?;
+    section::give(given.base(), task).map_err(said("give"))?;
+    core::mem::forget(given);
+    tell("end-unstarted", LONG, during("its end", &mut || stub::task_end(&Trap, task, 0).map(drop))?);
+    changes(&tell, &during)?;
     let words = [seen.0, LONG].map(|word| format!("{word}"));
     let command =
         words.iter().fold(Command::new(b"bin/bench").arg(b"hoard"), |command, word| command.arg(word.as_bytes()));
@@ -124,6 +140,33 @@ fn each(report: &Report, watcher: &Watcher) -> Result<(), String> {
     let end = &mut || child.take().map_or(Ok(()), |child| child.kill().and_then(|()| child.wait()).map(drop));
     tell("task-end", LONG, during("its end", end)?);
     seen.free(true).map_err(said("freeing"))
+}
+
+type During<'a> = &'a dyn Fn(&'static str, &mut dyn FnMut() -> Result<(), Error>) -> Result<[u64; 2], String>;
+
+/// What goes through many mappings.
+fn changes(tell: &dyn Fn(&'static str, u64, [u64; 2]), during: During<'_>) -> Result<(), String> {
+    let task = unstarted().map_err(said("a task"))?;
+    let section = Section::create(ALIASES * PAGE, 0, kind::DATA, 0).map_err(said("a section"))?;
+    let (base, len) = (section.base(), ALIASES * PAGE);
+    let [write, read] = [Rights::READ | Rights::WRITE, Rights::READ].map(|rights| u64::from(rights.bits()));
+    // The last page first, so that none goes on where the one before it ends.
+    let page = |n| stub::window_map(&Trap, task, AT + n * PAGE, base, len - (n + 1) * PAGE, PAGE, write).map(drop);
+    let all = || (0..ALIASES).try_for_each(page).map_err(said("mappings"));
+    all()?;
+    let change = |what, call: &dyn Fn() -> Result<u64, Error>| {
+        during(what, &mut || call().map(drop)).map(|taken| tell(what, len, taken))
+    };
+    change("window_protect", &|| stub::window_protect(&Trap, task, AT, len, read))?;
+    change("window_unmap", &|| stub::window_unmap(&Trap, task, AT, len))?;
+    all()?;
+    change("window_map", &|| stub::window_map(&Trap, task, AT, base, 0, len, write))?;
+    stub::task_end(&Trap, task, 0).map_err(said("its end"))?;
+    section.delete().map_err(said("delete"))
+}
+
+fn unstarted() -> Result<u64, Error> {
+    task::create(&Limits::default(), task::identity().user, b"never runs")
 }
 
 /// A program that has much memory, and is ended.
@@ -140,9 +183,14 @@ pub fn hoard(words: [&str; 2]) -> i32 {
 fn filled(len: u64) -> Result<Section, String> {
     // A text has its gates behind it.
     let section = Section::create(len, len + PAGE, kind::DATA, 0).map_err(said("a section"))?;
-    alloc(section.base(), len).map_err(said("its pages"))?;
-    touch(section.base(), len);
+    fill(section.base(), len)?;
     Ok(section)
+}
+
+fn fill(base: u64, len: u64) -> Result<(), String> {
+    alloc(base, len).map_err(said("its pages"))?;
+    touch(base, len);
+    Ok(())
 }
 
 fn touch(base: u64, len: u64) {

@@ -419,7 +419,7 @@ fn registers() -> Outcome {
 }
 
 pub use again::served as served_role;
-pub use beyond::role as beyond_role;
+pub use beyond::{of_who_ends, role as beyond_role};
 pub use failures::{dying as dying_role, ending as ending_role, left as left_role, role as bad_role};
 
 /// Done in time, or not at all.

@@ -2,23 +2,25 @@
 //! killed there, and others see what is done so far.
 
 use crate::deaths::{no_more_lost, settled, settled_with};
-use crate::memory::{data, store};
+use crate::memory::{data, load, store};
 use crate::report::{Check, Outcome, doing};
 use crate::{holds, same};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use musubi::abi::calls::stub;
-use musubi::abi::layout::PAGE;
+use musubi::abi::layout::{GRANULE, PAGE};
 use musubi::abi::rights::principal;
 use musubi::abi::section::kind;
-use musubi::abi::task::exit;
+use musubi::abi::task::{Limits, exit};
 use musubi::command::Command;
 use musubi::rt::post::Post;
 use musubi::rt::section::{self, Section, alloc};
 use musubi::rt::thread::{self, Thread};
-use musubi::rt::{Trap, time};
+use musubi::rt::{Bound, Trap, task, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub const CHECKS: &[Check] = &[
@@ -26,6 +28,9 @@ pub const CHECKS: &[Check] = &[
     ("a_section_is_cut_by_parts", cut),
     ("a_text_is_looked_through_by_parts", sealed),
     ("much_memory_of_a_program_that_ends", ends),
+    ("what_is_deleted_goes_by_parts_with_who_deletes_it", rest),
+    ("what_others_wait_for_is_given_back_first", crate::pagers::of_who_ends),
+    ("many_sections_are_asked_about_by_parts", asked),
 ];
 
 /// So much that it takes several quanta.
@@ -184,15 +189,108 @@ fn ends() -> Outcome {
     post.free(true).map_err(doing("free"))
 }
 
-/// A program with much memory that ends: killed, by its exit, or with its last thread.
-pub fn hoard(post: u64, way: u64) -> i32 {
-    let Ok(_long) = filled(LONG) else { return 1 };
+/// Something long, its base, and what ends it.
+type Ends = (u64, Box<dyn FnOnce() + Send>);
+
+/// What a text, an argument section and what a program had that never ran have goes when nobody finds them any more, on the turns of who has ended them:
+/// killed in the middle he does the rest of it.
+fn rest() -> Outcome {
+    each_rest("a text", &|| {
+        let section = Section::create(TEXT, TEXT + PAGE, kind::DATA, 0).map_err(doing("create"))?;
+        alloc(section.base(), TEXT).map_err(doing("alloc"))?;
+        let base = section.seal().map_err(doing("seal"))?;
+        Ok((base, Box::new(move || _ = section::delete(base))))
+    })?;
+    each_rest("an argument section", &|| {
+        let bound = Bound::bind(musubi::start().names(), LONG).map_err(doing("bind"))?;
+        let (args, number) = (bound.binding().args, bound.binding().number);
+        core::mem::forget(bound);
+        alloc(args, LONG).map_err(doing("alloc"))?;
+        Ok((args, Box::new(move || _ = stub::gate_unbind(&Trap, number))))
+    })?;
+    each_rest("what a task had that never ran", &|| {
+        let task = task::create(&Limits::default(), musubi::start().user(), b"never runs").map_err(doing("task"))?;
+        let section = filled(LONG)?;
+        let base = section.base();
+        core::mem::forget(section);
+        section::give(base, task).map_err(doing("give"))?;
+        Ok((base, Box::new(move || _ = stub::task_end(&Trap, task, 0))))
+    })
+}
+
+fn each_rest(what: &str, begin: &dyn Fn() -> Result<Ends, String>) -> Outcome {
+    // The first one grows what has to grow.
+    let (_, ends) = begin()?;
+    ends();
+    let before = settled()?;
+    let mut times = 0;
+    for _ in 0..TRIES {
+        let (base, ends) = begin()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = over.clone();
+        let is_partly = move || len_of(base).is_none() && !over.load(Ordering::SeqCst);
+        let work = move || {
+            ends();
+            is_over.store(true, Ordering::SeqCst);
+        };
+        times += usize::from(in_the_middle(work, is_partly)?);
+        same!(len_of(base), None, "the length of {what}, afterwards");
+    }
+    holds!(times > 0, "nobody had a turn while {what} ended, {TRIES} times");
+    settled_with(|after| no_more_lost(&before, after, MOST)).map(drop).map_err(|why| format!("{what}: {why}"))
+}
+
+/// Whoever asks about as many sections as there are hears the same wherever others have their turns in between.
+fn asked() -> Outcome {
+    const ROW: u64 = 64;
+    const ENTRIES: u64 = 200;
+    let first = Section::create_at(GRANULE, GRANULE, kind::DATA, 0, 0, ROW * GRANULE).map_err(doing("create"))?;
+    let mut row = Vec::from([first]);
+    for n in 1..ROW {
+        let next = Section::create_at(GRANULE, GRANULE, kind::DATA, 0, row[0].base() + n * GRANULE, 0);
+        row.push(next.map_err(doing("create"))?);
+    }
+    for one in &row {
+        for n in 0..ENTRIES {
+            let nobody =
+                AclEntry { principal: principal::THREAD, rights: Rights::READ.bits(), id: 1 << 40 | n, text: 0 };
+            section::grant(one.base(), &nobody).map_err(doing("grant"))?;
+        }
+    }
+    let (base, len) = (row[0].base(), ROW * GRANULE);
+    let stop = Arc::new(AtomicBool::new(false));
+    let until = stop.clone();
+    let ready = move || {
+        while !until.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    };
+    let beside = thread::spawn(ready, 0).map_err(doing("thread"))?;
+    let until = time::now_ns() + 300_000_000;
+    let mut wrong = 0;
+    while time::now_ns() < until {
+        let may = |len, right| section::may(base, len, right, section::Who::Own);
+        wrong += u64::from(!may(len, Rights::READ));
+        // What lies behind them is not theirs, nor is any of it to be executed.
+        wrong += u64::from(may(len + 1, Rights::READ)) + u64::from(may(len, Rights::EXECUTE));
+        wrong += section::list().filter(|info| (base..base + len).contains(&info.base)).count() as u64 ^ ROW;
+    }
+    stop.store(true, Ordering::SeqCst);
+    beside.join().map_err(doing("join"))?;
+    same!(wrong, 0, "wrong answers");
+    row.into_iter().try_for_each(Section::delete).map_err(doing("delete"))
+}
+
+/// A program with much memory that ends: killed, by its exit, or with its last thread; or that is killed where it touches `base`.
+pub fn hoard(post: u64, way: u64, len: u64, base: u64) -> i32 {
+    let Ok(_long) = filled(if len == 0 { LONG } else { len }) else { return 1 };
     if Post(post).send(0, [0; 6], None).is_err() {
         return 2;
     }
     match way {
         0 => thread::park(),
         1 => 7,
+        3 => load(base) as i32,
         _ => {
             time::sleep_ns(1_000_000);
             let _ = stub::thread_exit(&Trap, 8);

@@ -89,7 +89,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "tell-the-log" => i32::from(crate::marks::knocks().map(|knocks| knocks.tell()) != Ok(Ok(()))),
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
-        "hoard" => crate::parts::hoard(at(0), at(1)),
+        "hoard" => crate::parts::hoard(at(0), at(1), at(2), at(3)),
         "hog" => crate::crowd::hog(at(0)),
         "stubborn" => crate::crowd::stubborn(),
         "crowd" => crate::crowd::one(at(0), at(1)),

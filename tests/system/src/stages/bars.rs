@@ -364,7 +364,7 @@ const LATER: u64 = 1_000_000;
 
 /// Architecture 14: what takes long leaves others their turns.
 pub fn turns(runs: &Runs) -> Result<()> {
-    const LONG: [&str; 12] = [
+    const LONG: [&str; 17] = [
         "free",
         "alloc",
         "section_info",
@@ -376,11 +376,20 @@ pub fn turns(runs: &Runs) -> Result<()> {
         "delete",
         "seal",
         "delete-text",
+        "unbind",
+        "end-unstarted",
+        "window_protect",
+        "window_unmap",
+        "window_map",
         "task-end",
     ];
     let turns = runs.of("turns")?;
     for case in LONG {
-        let bytes = if ["seal", "delete-text"].contains(&case) { 64 << 20 } else { 1 << 30 };
+        let bytes = match case {
+            "seal" | "delete-text" => 128 << 20,
+            "window_protect" | "window_unmap" | "window_map" => 192 << 20,
+            _ => 1 << 30,
+        };
         let (whole, waited) =
             (instructions(turns, case, "call", bytes)?, instructions(turns, case, "who-waits", bytes)?);
         ensure!(

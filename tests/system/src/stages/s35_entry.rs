@@ -63,10 +63,13 @@ pub fn cases() -> Vec<Case> {
                 "a_section_is_cut_by_parts",
                 "a_text_is_looked_through_by_parts",
                 "much_memory_of_a_program_that_ends",
+                "what_is_deleted_goes_by_parts_with_who_deletes_it",
+                "what_others_wait_for_is_given_back_first",
+                "many_sections_are_asked_about_by_parts",
             ],
         )
         .mem("1G")
-        .timeout(240)
+        .timeout(360)
         .spread()
         .placed_thoroughly(),
         checks(

@@ -19,8 +19,9 @@ use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::interfaces::pipes::PipesClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::pager::{self, answer, why};
+use musubi::rt::post::Post;
 use musubi::rt::section::{self, invalidate, validate};
-use musubi::rt::{Section, plain_call, thread, time};
+use musubi::rt::{Section, plain_call, task, thread, time};
 use musubi::{Error, Rights, names};
 
 /// Goes somewhere the first time, and only makes pages valid from then on.
@@ -155,4 +156,44 @@ pub fn in_a_server() -> Outcome {
     [id, id + 1].into_iter().try_for_each(|end| streams.close(end)).map_err(doing("closing"))?;
     sections.into_iter().try_for_each(Section::delete).map_err(doing("delete"))?;
     flags.delete().map_err(doing("delete"))
+}
+
+/// A program with much memory is killed in a pager of this one that does not come back: who waits for its page has that before all of the memory is given back.
+pub fn of_who_ends() -> Outcome {
+    const MUCH: u64 = 320 << 20;
+    const TRIES: u64 = 4;
+    let post = Post::any().map_err(doing("post"))?;
+    post.allow(&everybody(Rights::CALL)).map_err(doing("its list"))?;
+    let flag = data(PAGE).map_err(doing("create"))?;
+    let at = flag.base();
+    let mut least = u64::MAX;
+    for n in 1..=TRIES {
+        let section = paged(1, move || {
+            store(at, n);
+            loop {
+                core::hint::spin_loop();
+            }
+        })?;
+        let base = section.base();
+        section::grant(base, &everybody(Rights::READ)).map_err(doing("grant"))?;
+        let words = ["check", "as", "hoard", &format!("{}", post.0), "3", &format!("{MUCH}"), &format!("{base}")];
+        let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("a program"))?;
+        post.receive(20_000_000_000).map_err(doing("a program with much memory"))?;
+        while load(at) < n {
+            time::sleep_ns(1_000_000);
+        }
+        let free = || task::memory().map_or(0, |memory| memory.free);
+        let waits = thread::spawn(move || thread::exit(if read(base) == Some(1) { free() } else { 0 }), 0);
+        let waits = waits.map_err(doing("a thread"))?;
+        thread::yield_now();
+        let before = free();
+        child.kill().map_err(doing("kill"))?;
+        let found = waits.join().map_err(doing("join"))?;
+        holds!(found > 0, "who has waited does not read the page");
+        child.wait_for(60_000_000_000).map_err(doing("the program's end"))?;
+        least = least.min(found.saturating_sub(before));
+        section.delete().map_err(doing("delete"))?;
+    }
+    holds!(least < MUCH - (8 << 20), "who waits has the page when {least} bytes were given back, of {MUCH}");
+    post.free(true).and_then(|()| flag.delete()).map_err(doing("free"))
 }
