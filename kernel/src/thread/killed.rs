@@ -183,10 +183,12 @@ impl Thread {
     /// asked, what it is in the middle of. Its calls are over. On the processor that it runs on, or has begun to wait on; again does nothing.
     pub fn lets_go(&self) {
         let mut left = Vec::new();
-        {
+        let leads = {
             let mut guard = self.inner.lock();
             let inner = &mut *guard;
             inner.sync();
+            // Nobody calls any more, so nothing is to be found out of what leads where.
+            let leads = inner.leads.end(&self.task);
             let was_away = inner.depth() > 0;
             while let Some((_, more)) = inner.pop() {
                 left.extend(more);
@@ -196,7 +198,9 @@ impl Thread {
                 *inner.area.registers_mut() = Registers::start(0, 0);
                 fpu::scrub(None);
             }
-        }
+            leads
+        };
+        sched::in_stretches(leads, drop);
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
         self.unfinished.forget();
         place::lets_go(here());
@@ -228,17 +232,14 @@ impl Thread {
         self.lets_go();
         // (It has no turns any more.)
         while sched::does_some(self) {}
-        let (domains, gone, leads) = {
+        let (domains, gone) = {
             let mut inner = self.inner.lock();
-            // Nobody calls any more, so nothing is to be found out of what leads where.
-            let leads = inner.leads.end(&self.task);
             // Its roots are about to go.
             arch::gate::load_root(arch::tables::kernel_root());
             self.task.release(Resource::Frames, inner.gate.owned());
             let gone = core::mem::take(&mut inner.gone);
-            (core::mem::take(&mut inner.domains), gone, leads)
+            (core::mem::take(&mut inner.domains), gone)
         };
-        sched::in_stretches(leads, drop);
         let retire = |domain: &Arc<Domain>| {
             retire(domain);
             sched::breathe();
