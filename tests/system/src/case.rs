@@ -172,6 +172,12 @@ impl Case {
         self
     }
 
+    /// A word for the kernel's command line.
+    pub fn append(mut self, word: &str) -> Self {
+        self.options.append.push(word.into());
+        self
+    }
+
     pub fn icount(mut self) -> Self {
         self.options.icount = true;
         self

@@ -1,6 +1,8 @@
 //! What there is only so much of: posts, messages, threads, tasks, memory. Whoever takes all is refused, each time in the same way; what
 //! is given back can be had again, as much as before; and whoever else is there goes on.
 
+mod needed;
+
 use crate::deaths::settled;
 use crate::peer::{Peer, op};
 use crate::posts::flood;
@@ -105,6 +107,7 @@ pub fn exhaust(what: &str) -> i32 {
         "memory" => memory(),
         "all" => all(),
         "reserve" => reserve(&[Error::PostQuota, Error::NoMemory]),
+        "needed" => needed::needs(),
         "all-but-the-reserve" => reserve(&[Error::PostQuota]),
         _ => Err("there is no such thing".into()),
     };

@@ -127,6 +127,13 @@ pub fn cases() -> Vec<Case> {
             .timeout(300)
             .spread()
             .placed_thoroughly(),
+        // What nobody could be refused: persons' programs are refused it as early as sections.
+        sh("what_comes_to_objects_is_refused", "limit sections=60000 check as exhaust needed")
+            .append("needed=20")
+            .mem("128M")
+            .timeout(300)
+            .spread()
+            .placed_thoroughly(),
         checks(
             "exhaustion",
             "check exhaustion",

@@ -135,7 +135,7 @@ fn all(also: Also, mut sections: Vec<Section>) -> Result<Taken, String> {
 }
 
 /// For sections, with pages that are there when there are no more.
-fn room() -> Vec<Section> {
+pub fn room() -> Vec<Section> {
     let mut sections = Vec::<Section>::with_capacity(1 << 16);
     sections.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
     black_box(sections.as_ptr());
