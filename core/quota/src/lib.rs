@@ -39,6 +39,15 @@ impl Resource {
     }
 }
 
+/// What is counted beside it, and never refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Bytes of the kernel's heap that lists of its objects take at the most.
+    Lists,
+    /// Frames that are somebody else's, too, who keeps them.
+    Shared,
+}
+
 /// The ledger of one task. What is used grows within the limits only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
@@ -91,10 +100,14 @@ impl Ledger {
         *used = used.saturating_sub(amount);
     }
 
-    /// Of an object's frames so many are somebody else's, who keeps them, and not as many as before.
-    pub fn counts_shared(&mut self, before: u64, now: u64) {
-        debug_assert!(self.shared >= before, "{before} frames of {}", self.shared);
-        self.shared = self.shared.saturating_sub(before) + now;
+    /// Of one of its objects so much is counted beside what was taken, and not as much as before.
+    pub fn counts(&mut self, what: Beside, before: u64, now: u64) {
+        let counted = match what {
+            Beside::Lists => &mut self.lists,
+            Beside::Shared => &mut self.shared,
+        };
+        debug_assert!(*counted >= before, "{before} of {counted}: {what:?}");
+        *counted = counted.saturating_sub(before) + now;
     }
 
     /// Frames of these that are somebody else's, too, who keeps them.
@@ -110,12 +123,6 @@ impl Ledger {
     /// Frames that would be there if it had none of them.
     pub fn own_frames(&self) -> u64 {
         self.used.frames.saturating_sub(self.shared)
-    }
-
-    /// A list of one of its objects takes so many bytes at the most, and not as many as before.
-    pub fn counts_list(&mut self, before: u64, now: u64) {
-        debug_assert!(self.lists >= before, "{before} bytes of {}", self.lists);
-        self.lists = self.lists.saturating_sub(before) + now;
     }
 
     /// What is used.

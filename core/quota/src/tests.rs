@@ -72,11 +72,11 @@ fn what_is_not_refused_counts_all_the_same() {
 fn what_somebody_else_keeps_is_not_had() {
     let mut ledger = Ledger::new(limits([100; 4]));
     ledger.charge(Resource::Frames, 30).unwrap();
-    ledger.counts_shared(0, 20);
+    ledger.counts(Beside::Shared, 0, 20);
     assert_eq!((ledger.used().frames, ledger.own_frames()), (30, 10));
-    ledger.counts_shared(20, 5);
+    ledger.counts(Beside::Shared, 20, 5);
     assert_eq!(ledger.own_frames(), 25);
-    ledger.counts_shared(5, 0);
+    ledger.counts(Beside::Shared, 5, 0);
     ledger.release(Resource::Frames, 30);
     assert_eq!(ledger.own_frames(), 0);
 }
@@ -102,11 +102,11 @@ proptest! {
             match at {
                 Some(at) if goes => {
                     let (what, _, list) = all.swap_remove(at);
-                    ledger.counts_list(list, 0);
+                    ledger.counts(Beside::Lists, list, 0);
                     ledger.release(what, 1);
                 }
                 Some(at) if which == 3 => {
-                    ledger.counts_list(all[at].2, list);
+                    ledger.counts(Beside::Lists, all[at].2, list);
                     all[at].2 = list;
                 }
                 _ => {

@@ -4,7 +4,7 @@ use super::Task;
 use crate::promise;
 use abi::Error;
 use abi::task::Limits;
-use quota::{Resource, Weight, Weights};
+use quota::{Beside, Resource, Weight, Weights};
 
 impl Task {
     /// Charges this task and its payers: all or none. Frames only as long as nobody else was promised them, so that whoever has them charged can take them.
@@ -31,12 +31,12 @@ impl Task {
             promise::look_for_frames(self, 0, own, from)?;
         }
         self.enter(Resource::Frames, frames)?;
-        self.counts_shared(0, shared);
+        self.counts(Beside::Shared, 0, shared);
         if are_plenty || own <= promise::AT_ONCE {
             return Ok(());
         }
         promise::look_for_frames(self, own, 0, from).inspect_err(|_| {
-            self.counts_shared(shared, 0);
+            self.counts(Beside::Shared, shared, 0);
             self.release(Resource::Frames, frames);
         })
     }
@@ -113,20 +113,20 @@ impl Task {
     /// A list of one of its objects takes so many bytes of the kernel's heap at the most, and not as many as before.
     #[inline]
     pub fn counts_list(&self, before: u64, now: u64) {
-        if before != now {
-            let root = self.root();
-            let mut ledger = root.ledger.lock();
-            ledger.counts_list(before, now);
-            root.shows_besides(&ledger);
-        }
+        self.counts(Beside::Lists, before, now);
     }
 
     /// Of its frames somebody else keeps so many, and not as many as before.
+    #[inline]
     pub fn counts_shared(&self, before: u64, now: u64) {
+        self.counts(Beside::Shared, before, now);
+    }
+
+    fn counts(&self, what: Beside, before: u64, now: u64) {
         if before != now {
             let root = self.root();
             let mut ledger = root.ledger.lock();
-            ledger.counts_shared(before, now);
+            ledger.counts(what, before, now);
             root.shows_besides(&ledger);
         }
     }
