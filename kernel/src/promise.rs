@@ -57,8 +57,10 @@ pub const FRAME: u64 = 4 << 10;
 pub const BINDING: u64 = 256 + size_of::<Section>() as u64;
 /// of a record of a thread, and in the list of the text that it leads to,
 pub const RECORD: u64 = 160;
-/// of a mapping in a window.
+/// of a mapping in a window,
 pub const ALIAS: u64 = 160;
+/// of a call with which a section was passed, beyond the first.
+pub const CALL: u64 = 96;
 /// What is counted with each section: bytes of lists of its pages, and entries.
 pub const FIRST_PAGES: u64 = 256;
 pub const FIRST_ENTRIES: u64 = 4;

@@ -69,7 +69,8 @@ impl State {
         let entries = (self.acl.room() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
         // (What clones have in common each of them may have by itself with the next page.)
         let pages = self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES);
-        let mut now = stack + gates + marks + entries + self.structures.frames() * promise::FRAME + pages;
+        let calls = self.passers.beyond_first() as u64 * promise::CALL;
+        let mut now = stack + gates + marks + entries + self.structures.frames() * promise::FRAME + pages + calls;
         if self.deleted {
             // It has been given back, or will be: nobody does that once more.
             now = now.min(self.listed.0);

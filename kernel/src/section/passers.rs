@@ -15,7 +15,7 @@ use arch::time;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Of one section. Where more are under way at one time, it is not written down any more which.
+/// Of one section, whose owner pays for them. Where more are under way at one time, it is not written down any more which.
 const CALLS_MAX: usize = 64;
 /// So many are in the first piece of their list, which is counted with the section (promise.rs): for these its owner has the room that he was promised.
 const FIRST_CALLS: usize = 11;
@@ -64,11 +64,14 @@ pub fn note(state: &mut State, thread: &Thread, (depth, record): (usize, u64), u
         return if *is_any && uncounted { Ok(()) } else { Err(Error::Busy) };
     } else {
         calls.insert(place, call);
+        if state.passers.beyond_first() > 0 {
+            state.count_lists();
+        }
     }
     Ok(())
 }
 
-/// (Nobody pays for more than the first ones, so nobody was promised that.)
+/// (More than the first ones strangers may make, and nobody is to lose by that what he was promised.)
 fn has_no_room(owner: &Task, calls: usize, thread: &Thread) -> bool {
     if calls < FIRST_CALLS { spare_heap_for(owner).is_err() } else { spare_heap_beside(&thread.task).is_err() }
 }
@@ -106,6 +109,11 @@ pub fn make_room(section: &Section, thread: &Thread, (depth, record): (usize, u6
 }
 
 impl Passers {
+    /// So many are charged by themselves.
+    pub fn beyond_first(&self) -> usize {
+        self.calls.len().saturating_sub(FIRST_CALLS)
+    }
+
     fn all(&self) -> Vec<(Place, Call)> {
         self.calls.iter().map(|(place, call)| (*place, *call)).collect()
     }
@@ -119,9 +127,14 @@ fn forget_over(section: &Section, calls: &[(Place, Call)]) -> usize {
             under_way += 1;
             return;
         }
-        let calls = &mut section.state.lock().passers.calls;
+        let state = &mut *section.state.lock();
+        let is_charged = state.passers.beyond_first() > 0;
+        let calls = &mut state.passers.calls;
         if calls.get(place) == Some(call) {
             calls.remove(place);
+            if is_charged {
+                state.count_lists();
+            }
         }
     });
     under_way
