@@ -103,6 +103,11 @@ impl Section {
         self.callers.enter(caller, generation, Caller::lives)
     }
 
+    /// A thread has ended that may have made such calls by this record.
+    pub fn left(&self, thread: &Thread, from: &Section, record: u64) {
+        self.callers.left(&Caller::new(thread, from, record));
+    }
+
     /// Before a call into this text is prepared, which may be refused.
     pub fn tidy_callers(&self) {
         self.callers.tidy(Caller::lives);

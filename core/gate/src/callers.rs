@@ -75,6 +75,11 @@ impl<C: Clone + Ord> Callers<C> {
         self.generation() == generation
     }
 
+    /// It is one no more, and will not be on its way by its mark: it has ended.
+    pub fn left(&self, caller: &C) {
+        self.known.lock().all.remove(caller);
+    }
+
     /// Somebody is about to enter, or to be refused: some of those who are callers no more are forgotten.
     pub fn tidy(&self, lives: impl Fn(&C) -> bool) {
         self.known.lock().look(&lives);
@@ -324,6 +329,23 @@ mod tests {
             assert!(callers.enter(7, callers.generation(), |_| true));
             while change.forget() {}
             assert!(all(&callers).into_iter().eq((0..=4).chain([7]).chain(12..20)));
+        };
+        shuttle::check_dfs(run, Some(1));
+    }
+
+    /// Also while a change is under way.
+    #[test]
+    fn who_has_left_is_not_told() {
+        let run = || {
+            let callers: Callers<u32> = Callers::default();
+            assert!((0..9).all(|caller| callers.enter(caller, callers.generation(), |_| true)));
+            [0, 4, 20].iter().for_each(|caller| callers.left(caller));
+            let mut change = callers.change();
+            assert!(change.by_ref().flatten().take(2).eq([1, 2]));
+            [2, 3].iter().for_each(|caller| callers.left(caller));
+            assert!(change.by_ref().flatten().eq(5..9));
+            while change.forget() {}
+            assert_eq!(callers.known.lock().all.len(), 0);
         };
         shuttle::check_dfs(run, Some(1));
     }

@@ -19,10 +19,12 @@ use abi::gate::attention;
 use abi::task::{CALLEE_GRACE_NS, CALLEE_TIME_NS, CALLEE_TIME_SYSTEM_NS, CALLEE_TURNS, USER_SYSTEM};
 use abi::trace::kind;
 use ::sched::Phase;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::context::Registers;
 use arch::fpu;
+use arch::gate::domain_of;
 use arch::shown::MACHINE;
 use core::sync::atomic::Ordering;
 use quota::Resource;
@@ -35,6 +37,16 @@ enum Place {
     /// There, but called by somebody whom it has called: that one is in the middle of something.
     Callback,
     Callee,
+}
+
+/// The thread has ended: the texts that it has called know of it no longer. (Of plain calls it is not known from where they were: a text forgets these when others
+/// come.)
+fn leave_texts(thread: &Thread, leads: BTreeMap<u32, BTreeSet<u64>>) {
+    let text = |number| thread.inner.lock().domain_number(number).ok().map(|domain| domain.text.clone());
+    for (to, all) in leads {
+        let Some(to) = text(to) else { continue };
+        sched::in_stretches(all, |record| _ = text(domain_of(record)).inspect(|from| to.left(thread, from, record)));
+    }
 }
 
 impl Thread {
@@ -200,7 +212,7 @@ impl Thread {
             }
             leads
         };
-        sched::in_stretches(leads, drop);
+        leave_texts(self, leads);
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
         self.unfinished.forget();
         place::lets_go(here());
