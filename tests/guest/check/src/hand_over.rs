@@ -2,6 +2,7 @@
 
 use crate::posts::{ROUNDS, post};
 use crate::report::{Check, Outcome, doing};
+use crate::sched::with;
 use crate::sections::everybody;
 use crate::{holds, same};
 use alloc::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub const CHECKS: &[Check] = &[
     ("nobody_else_enters_the_kernel", nobody_else_enters_the_kernel),
     ("the_published_collision_step_by_step", step_by_step),
 ];
+
+/// Where somebody decides who runs.
+pub const BESIDE: &[Check] = &[("nobody_else_notices_beside_a_scheduler", beside_a_scheduler)];
 
 const BATCHES: usize = 20;
 
@@ -115,6 +119,28 @@ fn nobody_else_enters_the_kernel() -> Outcome {
         holds!(seen > ROUNDS / 2, "of {ROUNDS} plain messages others have noticed {seen}");
     }
     part(there, back, &other)
+}
+
+/// A hand-over passes the scheduler by. It has moments of its own on every processor, so that something is counted there in some batches; if others
+/// noticed messages it would be in each.
+fn beside_a_scheduler() -> Outcome {
+    with("ageing", || {
+        let (there, back, other) = partner()?;
+        let round = |n| round(there, back, &other, n).map(drop);
+        let mut noisy = Vec::new();
+        for batch in 0..BATCHES {
+            round(0)?;
+            let Spent { wasted, interrupts, own } = spent(|| (1..=ROUNDS).try_for_each(round))?;
+            if wasted + interrupts > 0 || own > 2 * ROUNDS + 8 + task::processors().count() as u64 {
+                noisy.push((batch, wasted, interrupts, own));
+            }
+        }
+        holds!(
+            2 * noisy.len() <= BATCHES,
+            "of {BATCHES} batches these, which wasted, was interrupted and took: {noisy:?}"
+        );
+        part(there, back, &other)
+    })
 }
 
 /// Another task that answers at one post what it gets at the other.

@@ -129,6 +129,7 @@ const GROUPS: &[Group] = &[
     Group { name: "posts", checks: posts::CHECKS },
     Group { name: "two_users", checks: two_users::CHECKS },
     Group { name: "hand-over", checks: hand_over::CHECKS },
+    Group { name: "hand-over-beside", checks: hand_over::BESIDE },
     Group { name: "services", checks: services::CHECKS },
     Group { name: "supervision", checks: supervision::CHECKS },
     Group { name: "processes", checks: processes::CHECKS },
