@@ -10,8 +10,8 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::elsewhere::Elsewhere;
-use crate::lend::{Loan, Loans, Slice};
+use crate::elsewhere::{self, Elsewhere};
+use crate::lend::{Loan, Loans, Slice, marks};
 use crate::line::{LINE_LEN, Line};
 use crate::post::Post;
 use crate::serve::opener;
@@ -131,15 +131,16 @@ impl Bound {
     }
 
     /// Calls as questions at the post of the server that `gate` leads to, with an argument section of `args_len` bytes. `methods` and
-    /// `identity` are the interface's.
+    /// `identity` are the interface's. What is passed by pointer is lent with each question, until it is answered.
     ///
     /// # Errors
     /// As [`Bound::bind`]; `NotSupported`: the server has no post; `Refused`: its interface is another one.
     pub fn bind_post(gate: u64, args_len: u64, methods: u64, identity: u32) -> Result<Bound, Error> {
         let mut bound = Bound::bind_with(gate, args_len, 0)?;
-        match bound.post_of(methods, identity) {
+        match bound.lending_post_of(methods, identity) {
             Ok(post) => {
                 bound.serve(Elsewhere::Post { post, identity });
+                bound.loans = Arc::new(Loans::of_questions(bound.binding.args, bound.binding.args_len));
                 Ok(bound)
             }
             Err(error) => {
@@ -310,7 +311,13 @@ impl Bound {
     #[cold]
     #[inline(never)]
     fn call_copying(&self, index: u64, mut words: [u64; 6], slices: &mut [Slice]) -> Result<[u64; 2], Error> {
-        self.loans.copying(&mut words, slices, |words| self.call(index, *words))
+        match self.elsewhere.as_deref() {
+            Some(Elsewhere::Post { post, identity }) => {
+                let lend = marks(&words, slices)?;
+                self.loans.copying(&mut words, slices, |words| elsewhere::ask(*post, *identity, index, words, lend))
+            }
+            _ => self.loans.copying(&mut words, slices, |words| self.call(index, *words)),
+        }
     }
 
     /// Bytes that calls through this binding have copied to lend what lay outside of the argument section, and back.

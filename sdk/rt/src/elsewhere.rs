@@ -23,14 +23,22 @@ impl Elsewhere {
     fn call(&self, index: u64, words: &[u64; 6]) -> Result<[u64; 2], Error> {
         match self {
             Elsewhere::Line(line) => line.call(index, words),
-            Elsewhere::Post { post, identity } => {
-                let message = post.ask(request::head(*identity, 0, index), *words, FOR_EVER)?;
-                let mut answer = [0; ANSWER];
-                answer.copy_from_slice(&message.words[..ANSWER]);
-                request::values_of(answer)
-            }
+            Elsewhere::Post { post, identity } => ask(*post, *identity, index, words, 0),
         }
     }
+}
+
+/// As a question; `lend`: what is lent with it, as `abi::post::head` has it.
+#[inline]
+pub(crate) fn ask(post: Post, identity: u32, index: u64, words: &[u64; 6], lend: u16) -> Result<[u64; 2], Error> {
+    let head = request::head(identity, 0, index);
+    let message = match lend {
+        0 => post.ask(head, *words, FOR_EVER)?,
+        _ => post.ask_lending(head, *words, lend, FOR_EVER)?,
+    };
+    let mut answer = [0; ANSWER];
+    answer.copy_from_slice(&message.words[..ANSWER]);
+    request::values_of(answer)
 }
 
 /// Where a stub comes to (`trap.rs`): `words` are six words, and the place for two values.

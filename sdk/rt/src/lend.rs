@@ -31,8 +31,10 @@ const UNIT: u64 = 64;
 #[derive(Debug)]
 pub struct Loans {
     base: u64,
-    /// What begins up to here behind the base, and ends there, is passed as it is.
+    /// What begins up to here behind the base, and ends there, is passed as it is, and nothing else is to be done for it.
     reach: u64,
+    /// The same, and something is: it is lent with a question.
+    lies: u64,
     /// A multiple of the unit.
     len: u64,
     free: Mutex<Free>,
@@ -56,6 +58,7 @@ impl Loans {
         Loans {
             base,
             reach: len,
+            lies: len,
             len,
             free: Mutex::new(Free { ranges, ..Free::default() }),
             returned: Condition::new(),
@@ -64,18 +67,28 @@ impl Loans {
 
     /// Of calls that pass memory as it is, wherever it lies: nothing is lent.
     pub(crate) fn none() -> Loans {
-        Loans { reach: u64::MAX, ..Loans::new(0, 0) }
+        Loans { reach: u64::MAX, lies: u64::MAX, ..Loans::new(0, 0) }
+    }
+
+    /// Of questions, which lend what they point to: all that is passed goes the longer way.
+    pub(crate) fn of_questions(base: u64, len: u64) -> Loans {
+        Loans { reach: 0, ..Loans::new(base, len) }
     }
 
     pub(crate) fn copied(&self) -> Copied {
         self.free.lock().copied
     }
 
-    /// Whether a slice can be passed as it is.
+    /// Whether a slice can be passed as it is, without anything else.
     #[inline(always)]
     pub(crate) fn reaches(&self, slice: &Slice) -> bool {
+        self.is_within(slice, self.reach)
+    }
+
+    #[inline(always)]
+    fn is_within(&self, slice: &Slice, reach: u64) -> bool {
         let offset = slice.address.wrapping_sub(self.base);
-        offset <= self.reach && slice.len as u64 <= self.reach - offset
+        offset <= reach && slice.len as u64 <= reach - offset
     }
 
     pub(crate) fn alloc(&self, len: usize) -> Result<Loan<'_>, Error> {
@@ -105,7 +118,7 @@ impl Loans {
     }
 
     fn copies(&self, slice: &Slice) -> bool {
-        slice.len > 0 && !self.reaches(slice)
+        slice.len > 0 && !self.is_within(slice, self.lies)
     }
 
     /// Copies those of `slices` that cannot be passed as they are. All copies are one loan: two threads that each had a part and
@@ -399,6 +412,23 @@ mod tests {
         assert_eq!((loans.copied().bytes, &*there), (400, [4; 100].as_slice()), "what lies there is passed as it is");
         drop(there);
         assert_eq!(loans.free.lock().ranges, [(0, 4096)]);
+    }
+
+    #[test]
+    fn what_lies_there_is_not_copied_for_a_question() {
+        let memory = std::vec![0u8; 4096];
+        let loans = Loans::of_questions(memory.as_ptr() as u64, 4096);
+        let mut there = loans.alloc(100).unwrap();
+        there.fill(3);
+        assert!(!loans.reaches(&Slice::read(0, &there)), "it is to be lent");
+        call(&loans, &[], &mut there).unwrap();
+        assert_eq!((loans.copied().bytes, &*there), (0, [4; 100].as_slice()));
+        let own = [7u8; 100];
+        call(&loans, &own, &mut there).unwrap();
+        assert_eq!(loans.copied(), Copied { times: 1, bytes: 100 });
+        let slices = [Slice::read(0, &own), Slice::write(2, &mut there)];
+        assert_eq!(marks(&[0, 100, 0, 100, 0, 0], &slices), Ok(1 | 1 << 10));
+        assert_eq!(marks(&[0, 100, 0, 99, 0, 0], &slices), Err(Error::NotSupported));
     }
 
     #[test]

@@ -139,6 +139,13 @@ fn pointers_by_both_ways(answers: &Answers) -> Outcome {
     let bounds = [names.bound(), files.bound(), processes.bound(), servers.bound(), sched.bound(), stream.bound()];
     let after = bounds.map(list).into_iter().collect::<Result<Vec<_>, String>>()?;
     same!(after, before, "the lists of the argument sections");
+    let asks = NamesClient::bind_post(musubi::start().names(), PAGE).map_err(doing("bind_post"))?;
+    let (unasked, mut name) = (list(asks.bound())?, asks.alloc(64).map_err(doing("room"))?);
+    same!(asks.lookup("files"), names.lookup("files"), "a name, as a question");
+    holds!(asks.list(0, &mut name).is_ok() && name[0] != 0, "what is written for a question");
+    same!(list(asks.bound())?, unasked, "the list of an argument section from which questions lend");
+    drop(name);
+    asks.unbind().map_err(doing("unbind"))?;
     // Who says so shares it with the server's threads, as long as the binding lasts.
     let posts = names.by_post_shared(answers).map_err(doing("names"))?;
     same!(posts.lookup("files").and_then(|one| one.wait()), names.lookup("files"), "a name, from what is shared");
