@@ -46,3 +46,37 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::By;
+    use alloc::vec::Vec;
+    use musubi::abi::section::NAME_LEN;
+    use musubi::abi::task::Exit;
+
+    #[test]
+    fn what_is_told_is_what_the_table_knows() {
+        let (seen, mut table) = (Seen::new(), Table::new());
+        let shell = By { task: 7, user: 1 };
+        for task in 10..200 {
+            table.adopt(task, shell.task, shell.user, [0; NAME_LEN]);
+            if task.is_multiple_of(3) {
+                table.end(task - 1, Exit::default(), |_| true);
+            }
+            if task.is_multiple_of(6) {
+                let _ = table.forget(shell, task - 1);
+            }
+            seen.follows(&table);
+            // Whether it is written down or not.
+            if task.is_multiple_of(5) {
+                let unwritten: Vec<_> = table.unwritten().map(|(task, info)| (task, info.copied())).collect();
+                unwritten.iter().for_each(|(task, info)| table.is_written(*task, info.as_ref()));
+            }
+            (0..250).for_each(|task| assert_eq!(seen.get(task), table.get(task).copied(), "{task}"));
+        }
+        let next = Seen::new();
+        next.begins(&table);
+        (0..250).for_each(|task| assert_eq!(next.get(task), table.get(task).copied(), "{task}"));
+    }
+}

@@ -147,8 +147,7 @@ pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -
     ours.figures.iter().find(same).with_context(|| format!("no {unit} of {case} with {bytes} bytes by {way}"))
 }
 
-/// Operations on files of their own, their bytes, and how many thousandths of what one thread does two and four do side by side, at least for each: also those
-/// that go through names, since a directory on the way is read without its lock (`core/files/src/ways.rs`).
+/// Operations on files of their own, their bytes, and how many thousandths of what one thread does each of two and four side by side does at least.
 const OWN_FILES: [(&str, u64, u64); 4] =
     [("write", 4096, 900), ("read", 4096, 900), ("open-and-close", 0, 900), ("make-and-remove", 0, 900)];
 /// The same of files of their own in one directory, whose names have a lock.
