@@ -295,23 +295,22 @@ impl Line {
             let one = if floats { 1 } else { usize::MAX };
             FLOATING.fetch_add(one, Ordering::SeqCst);
         }
-        self.show();
+        self.show(pinned);
     }
 
     /// Programs read who serves it and where it comes to. One at a time: while it is being aimed.
-    fn show(&self) {
+    fn show(&self, pinned: usize) {
         let driver = self.notice.lock().as_ref().map(|bound| bound.text.clone());
         let (text, task) = driver.map_or((0, 0), |text| (text.base, text.owner().number));
         let way = if self.handler().is_some() { way::CALL } else if text != 0 { way::POST } else { way::NONE };
-        let at = |processor: &AtomicUsize| processor.load(Ordering::SeqCst) as u64;
         let words = [
             self.isa.load(Ordering::SeqCst),
             self.vector().into(),
             self.section.load(Ordering::Relaxed),
             text,
             way,
-            at(&self.aimed),
-            at(&self.pinned),
+            self.aimed.load(Ordering::SeqCst) as u64,
+            pinned as u64,
         ];
         ::info::write(self.shown, |record| {
             ::info::fields(record, word!(Interrupt, number), &words);

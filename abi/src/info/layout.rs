@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"musuinfo");
 /// Of the whole layout. It counts up when a word gets another meaning or place.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Where the head lies. In the section for everybody the page before it says who runs where ([`super::RUNNING_STEP`]).
 pub const HEAD: u64 = crate::layout::PAGE;
 /// In place of a user: everybody.
@@ -369,12 +369,13 @@ pub struct Post {
     pub unused: [u64; 4],
 }
 
-/// What a user was promised (`docs/decisions/0009`, `0020`), and has. Each word is live; all are 0 but for the last six as long as he has nothing, and for the
+/// What a user was promised (`docs/decisions/0009`, `0020`), and has; all are 0 but for the six of weights as long as he has nothing, and for the
 /// system, which is promised nothing. What he has of memory and of the heap follows from his tasks' records: of frames those in [`OwnTask::used`] without
 /// [`OwnTask::shared`], of the heap what is said below for each object, and [`OwnTask::lists`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Promised {
+    pub sequence: u64,
     /// Frames, and bytes of the kernel's heap. He may have more, as long as nobody else was promised it.
     pub frames: u64,
     pub heap: u64,
@@ -386,6 +387,7 @@ pub struct Promised {
     pub section: [u64; 2],
     pub thread: [u64; 2],
     pub frame: [u64; 2],
+    pub unused: [u64; 15],
 }
 
 /// Keys that classes of sections can have. The processor's first two have a purpose of their own.

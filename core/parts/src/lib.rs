@@ -155,8 +155,14 @@ impl<const KINDS: usize> Users<KINDS> {
     /// What a user was promised of each kind, and what was said that he has of it. Nothing, where he has no place.
     pub fn of(&self, who: u64) -> [(u32, u32); KINDS] {
         let is_his = |number: &u32| who != USER_SYSTEM && self.at(*number).who.load(Ordering::Acquire) == who;
-        let number = (1..).take(self.all.len() - 1).find(is_his);
-        core::array::from_fn(|kind| number.map_or((0, 0), |number| (self.most(number, kind), self.had(number, kind))))
+        loop {
+            let Some(number) = (1..).take(self.all.len() - 1).find(is_his) else { return [(0, 0); KINDS] };
+            let told = core::array::from_fn(|kind| (self.most(number, kind), self.had(number, kind)));
+            // He may have gone meanwhile, and the place have become another one's, who has more than he was promised.
+            if is_his(&number) && (0..KINDS).all(|kind| self.most(number, kind) == told[kind].0) {
+                return told;
+            }
+        }
     }
 
     /// What was said that he has.

@@ -48,6 +48,34 @@ fn what_a_user_was_promised_is_told_of_him_alone() {
     });
 }
 
+/// Who looks while a user goes, and another one has the place and more in it, is told of neither more than that one was promised.
+#[test]
+fn what_is_told_of_a_user_is_no_others() {
+    let body = || {
+        let users = Arc::new(Users::new(USERS, [8; KINDS], [8; KINDS], CUT));
+        assert!(users.promise(STRICT, 7));
+        let first = users.open(7).unwrap();
+        assert!(users.take(first, STRICT));
+        let others = {
+            let users = users.clone();
+            thread::spawn(move || {
+                users.counts(first, STRICT, -1);
+                users.close(first);
+                users.take_back(STRICT, 7);
+                let next = users.open(8).unwrap();
+                assert_eq!((next, users.most(next, STRICT)), (first, 4));
+                assert!((0..4).all(|_| users.take(next, STRICT)));
+            })
+        };
+        let told = users.of(7);
+        assert!(told.iter().all(|(most, had)| had <= most), "{told:?}");
+        others.join().unwrap();
+        assert_eq!((users.of(7)[STRICT], users.of(8)[STRICT]), ((0, 0), (4, 4)));
+    };
+    shuttle::check_random(body, 3000);
+    shuttle::check_pct(body, 3000, 3);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Come(u64),

@@ -118,7 +118,7 @@ impl User {
         let ([frames, heap], pool) = (promise::promised_to(self.user), post::promised_to(self.user));
         let ([posts, messages, records, accounts], had) = (pool.map(|one| one.0), pool.map(|one| one.1));
         let words = [frames, heap, posts, messages, records, accounts, had[0], had[1], had[2], had[3]];
-        ::info::fields(&self.promised.0, word!(Promised, frames), &words.map(u64::from));
+        ::info::write(&self.promised.0, |record| ::info::fields(record, word!(Promised, frames), &words.map(u64::from)));
     }
 
     /// Makes the section that its programs read, unless that was done, or it is too early. Where there is no room for it the user has

@@ -168,12 +168,9 @@ impl Info {
 
     /// What this section's user was promised. (Of his section.)
     pub fn promised(&self) -> Promised {
-        let table = self.table(table::PROMISED);
-        if table.offset == 0 {
-            return Promised::default();
-        }
-        let words: [u64; size_of::<Promised>() / 8] = self.load((table.offset / 8) as usize);
-        Promised::read_from_bytes(words.as_bytes()).unwrap_or_default()
+        const N: usize = size_of::<Promised>() / 8;
+        let words = self.records(table::PROMISED).next().and_then(::info::read::<N>);
+        words.and_then(|words| Promised::read_from_bytes(words.as_bytes()).ok()).unwrap_or_default()
     }
 
     /// What he has of it. `all`: the section for everybody. (Of his section.)

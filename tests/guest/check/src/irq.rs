@@ -24,7 +24,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// The keyboard's, on a PC.
-const KEYBOARD: u64 = 1;
+pub const KEYBOARD: u64 = 1;
 const PROBES: u64 = 600;
 
 pub fn line() -> Result<Interrupt, alloc::string::String> {

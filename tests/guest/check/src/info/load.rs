@@ -1,7 +1,10 @@
-//! What is read in the info sections while threads, sections, posts, pagers and programs come and go: every record is whole, and no count ever less.
+//! What is read in the info sections while threads, sections, posts, pagers, programs and schedulers come and go, and an interrupt goes to one
+//! processor after the other: every record is whole, and no count ever less.
 
 use super::{all, own};
+use crate::irq::KEYBOARD;
 use crate::report::{Outcome, doing};
+use crate::sched::choose;
 use crate::{holds, same};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -9,21 +12,23 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use musubi::Error;
 use musubi::abi::gate::DEPTH_MAX;
-use musubi::abi::info::layout::{Section as Record, life};
+use musubi::abi::info::layout::{Promised, Section as Record, life};
+use musubi::abi::info::way;
 use musubi::abi::layout::{GRANULE, PAGE, SPACE_BASE, SPACE_END};
 use musubi::abi::post;
 use musubi::abi::section::kind;
 use musubi::abi::task::state;
 use musubi::command::Command;
+use musubi::interfaces::devices::DevicesClient;
 use musubi::interfaces::pager::{Pager, pager_serve};
 use musubi::rt::info::Info;
 use musubi::rt::pager::{self, answer};
 use musubi::rt::post::Post;
-use musubi::rt::{probe, section, task, thread};
+use musubi::rt::{probe, section, task, thread, time};
+use musubi::{Error, names};
 
-/// Three threads make and delete while this one reads.
+/// Three threads make and delete while this one reads, and one has schedulers and an interrupt go from one to the next.
 pub fn whole() -> Outcome {
     const READS: u64 = 1_000_000;
     let over = Arc::new(AtomicBool::new(false));
@@ -32,18 +37,24 @@ pub fn whole() -> Outcome {
         let until = over.clone();
         loads.push(thread::spawn(move || load(&until, seed), 0).map_err(doing("a thread"))?);
     }
+    let until = over.clone();
+    loads.push(thread::spawn(move || thread::exit(moves(&until).is_err().into()), 0).map_err(doing("a thread"))?);
     // A post in which nothing happens meanwhile.
     let quiet = Post::any().map_err(doing("a post"))?;
     (0..QUIET).try_for_each(|op| quiet.send(op as u32, [0; 6], None)).map_err(doing("a message"))?;
     let seen = read_on(READS, quiet);
     over.store(true, Ordering::Relaxed);
+    let mut codes = Vec::new();
     for load in loads {
-        load.join().map_err(doing("join"))?;
+        codes.push(load.join().map_err(doing("join"))?);
     }
     quiet.free(true).map_err(doing("freeing"))?;
     let seen = seen?;
     holds!(seen.named > 0 && seen.threads > 8, "{seen:?}: there was no load");
     holds!(seen.posts > 4 && seen.tasks > 8 && seen.asked > 0, "{seen:?}: nobody made posts, programs or pagers");
+    same!(codes.last(), Some(&0), "a scheduler, or the way of an interrupt, was refused");
+    holds!(seen.seats > 2 && seen.ways > 2, "{seen:?}: seats and interrupts stayed where they were");
+    holds!(seen.promised > 4, "{seen:?}: what this user has of the pool never changed");
     Ok(())
 }
 
@@ -96,7 +107,29 @@ fn load(over: &AtomicBool, seed: u64) {
     free(last);
 }
 
-/// What was seen: names, threads, changes of what posts this task has, tasks, and sections of this task's with a pager that was asked.
+/// Gives the seats to one scheduler after the other, and the keyboard's interrupt to one processor after the other.
+fn moves(over: &AtomicBool) -> Outcome {
+    const STEP_NS: u64 = 5_000_000;
+    let devices = names::lookup("devices").and_then(|gate| DevicesClient::bind_with_args(gate, PAGE));
+    let devices = devices.map_err(doing("devices"))?;
+    let processors = task::processors().count() as u64;
+    let mut moved = Ok(());
+    for n in 0.. {
+        if over.load(Ordering::Relaxed) || moved.is_err() {
+            break;
+        }
+        moved = choose(if n % 2 == 0 { "ageing" } else { "none" });
+        let to = if n % 3 == 0 { u64::MAX } else { n % processors };
+        moved = moved.and(devices.route(KEYBOARD, to).map_err(doing("route")));
+        time::sleep_ns(STEP_NS);
+    }
+    choose("none")?;
+    devices.route(KEYBOARD, u64::MAX).map_err(doing("route"))?;
+    moved
+}
+
+/// What was seen: names, threads, changes of what posts this task has, tasks, and sections of this task's with a pager that was asked; threads in
+/// seats, processors that an interrupt was to come to, and what this user had of the pool.
 #[derive(Debug, Default)]
 struct Seen {
     named: u64,
@@ -104,6 +137,9 @@ struct Seen {
     posts: u64,
     tasks: usize,
     asked: u64,
+    seats: usize,
+    ways: usize,
+    promised: usize,
 }
 
 /// What never becomes less, of each of its kind.
@@ -175,7 +211,15 @@ fn read_on(reads: u64, quiet: Post) -> Result<Seen, String> {
         same!(depth, Some(QUIET), "messages in a post where nothing happens");
         done += 1 + of_machine.look(&all, &own)? + who_runs(&all, processors)?;
     }
-    Ok(Seen { threads: times.len(), tasks: tasks.len(), ..seen })
+    let Machine { sat, ways, had, .. } = of_machine;
+    Ok(Seen {
+        threads: times.len(),
+        tasks: tasks.len(),
+        seats: sat.len(),
+        ways: ways.len(),
+        promised: had.len(),
+        ..seen
+    })
 }
 
 /// What there is of the machine, and what is a user's alone.
@@ -183,8 +227,12 @@ fn read_on(reads: u64, quiet: Post) -> Result<Seen, String> {
 struct Machine {
     processors: Counts<5>,
     interrupts: Counts<4>,
-    seats: Counts<2>,
+    seats: Counts<4>,
     keys: Counts<4>,
+    /// Who sat in seats, where an interrupt was to come to, and what this user had of the pool.
+    sat: BTreeSet<u64>,
+    ways: BTreeSet<u64>,
+    had: BTreeSet<[u64; 4]>,
 }
 
 impl Machine {
@@ -200,12 +248,20 @@ impl Machine {
         for one in all.interrupts() {
             done += 1;
             holds!(one.number != 0 && one.idle + one.missed <= one.came + 1, "{one:?}");
+            let is_pinned = one.pinned != u64::MAX;
+            holds!(one.processor == one.pinned || !is_pinned, "{one:?}");
+            holds!((one.text != 0) == (one.task != 0) && (one.way != way::POST || one.text != 0), "{one:?}");
+            self.ways.insert(one.pinned);
             let counts = [one.came, one.idle, one.missed, one.longest_ns];
             self.interrupts.rises(one.number, counts, "interrupt")?;
         }
         for (at, one) in all.seats().enumerate() {
             done += 1;
-            self.seats.rises(at as u64, [one.seat.asked, one.seat.named], "seat")?;
+            let seat = one.seat;
+            holds!(seat.processor == at as u64 && (seat.thread != 0) == (seat.text != 0), "{seat:?}");
+            holds!((seat.reason != 0) == (seat.when != 0) && seat.dismissed >= u64::from(seat.reason != 0), "{seat:?}");
+            self.seats.rises(at as u64, [seat.asked, seat.named, seat.dismissed, seat.when], "seat")?;
+            self.sat.insert(seat.thread);
         }
         for one in own.keys() {
             done += 1;
@@ -217,6 +273,10 @@ impl Machine {
             holds!(one.number != 0 && one.used.iter().zip(one.limits).all(|(used, limit)| *used <= limit), "{one:?}");
             holds!(core::str::from_utf8(&one.name).is_ok(), "{one:?}");
         }
+        let promised = own.promised();
+        done += 1;
+        holds!(is_kept(&promised), "{promised:?}");
+        self.had.insert(promised.pool_had);
         for one in own.own_threads() {
             done += 1;
             let is_text = |at: u64| at == 0 || (SPACE_BASE..SPACE_END).contains(&at);
@@ -257,6 +317,12 @@ fn who_runs(all: &Info, processors: u64) -> Result<u64, String> {
         holds!(one.section != 0 && one.section % GRANULE == 0 && users.insert(one.user), "{one:?}");
     }
     Ok(processors + threads.len() as u64 + 1 + users.len() as u64)
+}
+
+/// Nobody has more of the pool than he was promised, which is as long as there are programs of his.
+fn is_kept(one: &Promised) -> bool {
+    let is_promised = one.frames > 0 && one.heap > 0 && one.pool.iter().all(|most| *most > 0);
+    is_promised && one.pool_had.iter().zip(one.pool).all(|(had, most)| *had <= most)
 }
 
 fn is_right(one: &Record) -> bool {
