@@ -16,7 +16,7 @@ use musubi::command::Command;
 use musubi::rt::section::free;
 use musubi::rt::thread::Thread;
 use musubi::rt::{Section, mbcf, probe, task, thread, time};
-use musubi::{Error, ended};
+use musubi::{Error, ended, eprintln};
 
 const ROUNDS: usize = 1000;
 const PLAN: Plan = Plan::new(ROUNDS);
@@ -38,9 +38,11 @@ pub fn run(report: &Report) -> Result<(), String> {
     three_ways(report, ROUNDS, base, ["light", "full", "fault"]);
     let foreign = foreign::getpid(WARM, ROUNDS as u32)?;
     report.samples(case("get_taskid", "foreign"), &foreign);
-    memory_operations(report, base)?;
+    let bytes = [1; mbcf::DATA_MAX as usize];
+    operation(report, ROUNDS, ["add-word", "mbcf"], &|| mbcf::add(base, 1).map(drop))?;
+    operation(report, ROUNDS, ["write-1024", "mbcf"], &|| mbcf::write(base, &bytes))?;
     page.delete().map_err(|e| format!("deleting: {e}"))?;
-    interrupt(report)?;
+    interrupt(report, "interrupt")?;
     report.case(case("sleep0", "full"), &PLAN.measure(|| time::sleep_ns(0)), &[]);
     let (other, done) = sleeper(0)?;
     let both = PLAN.measure(|| time::sleep_ns(0));
@@ -80,32 +82,36 @@ fn placed(report: &Report, class: u64) -> Result<(), String> {
     }
 }
 
-/// Its main function. Few rounds: without preemption it comes to no switch point in them.
+/// Its main function. Few rounds: without preemption it comes to no switch point in them, but where it waits for the timer.
 pub fn in_class(class: &str, flags: &[&str]) -> i32 {
     let report = Report::new("entry", flags.contains(&"--json"), flags.contains(&"--wall"));
     let Ok(page) = Section::create(PAGE, PAGE, kind::DATA, 0) else { return 1 };
-    let ways = ["light", "full", "fault"].map(|way| format!("{way}-{class}"));
-    three_ways(&report, ROUNDS / 5, page.base(), ways.each_ref().map(String::as_str));
-    page.delete().is_err().into()
+    let (base, rounds) = (page.base(), ROUNDS / 5);
+    let [light, full, fault, mbcf, timer] =
+        ["light", "full", "fault", "mbcf", "interrupt"].map(|way| format!("{way}-{class}"));
+    three_ways(&report, rounds, base, [&light, &full, &fault]);
+    let outcome = operation(&report, rounds, ["add-word", &mbcf], &|| mbcf::add(base, 1).map(drop))
+        .and_then(|()| interrupt(&report, &timer));
+    i32::from(outcome.inspect_err(|why| eprintln!("{why}")).is_err() || page.delete().is_err())
 }
 
-/// To the own node, in a section of one's own: a word that is added to, and as many bytes as one operation carries.
-fn memory_operations(report: &Report, base: u64) -> Result<(), String> {
-    let bytes = [1; mbcf::DATA_MAX as usize];
-    let operations: [(&str, &dyn Fn() -> Result<(), Error>); 2] =
-        [("add-word", &|| mbcf::add(base, 1).map(drop)), ("write-1024", &|| mbcf::write(base, &bytes))];
-    for (case, operation) in operations {
-        let mut outcome = Ok(());
-        let rounds = PLAN.measure(|| outcome = outcome.and(operation()));
-        outcome.map_err(|e| format!("{case}: {e}"))?;
-        report.case(Case { case, way: "mbcf", bytes: 0 }, &rounds, &[]);
-    }
+/// So many memory operations, to the own node, in a section of one's own: a word that is added to, or as many bytes as one operation carries.
+fn operation(
+    report: &Report,
+    rounds: usize,
+    [case, way]: [&str; 2],
+    operation: &dyn Fn() -> Result<(), Error>,
+) -> Result<(), String> {
+    let mut outcome = Ok(());
+    let rounds = Plan::new(rounds).measure(|| outcome = outcome.and(operation()));
+    outcome.map_err(|e| format!("{case}: {e}"))?;
+    report.case(Case { case, way, bytes: 0 }, &rounds, &[]);
     Ok(())
 }
 
 /// One of the timer, which has set it for another thread, and back to the same one: the longest that the clock has stood still for a program that
 /// looks at it all the time, less the shortest.
-fn interrupt(report: &Report) -> Result<(), String> {
+fn interrupt(report: &Report, way: &str) -> Result<(), String> {
     let (other, done) = sleeper(TICK_NS)?;
     let interrupts = || task::processors().map(|processor| processor.interrupts).sum::<u64>();
     let rounds = Plan::new(ROUNDS / 5).first(&|| time::sleep_ns(0)).measure_steps(|| {
@@ -121,7 +127,7 @@ fn interrupt(report: &Report) -> Result<(), String> {
     done.store(true, Ordering::Relaxed);
     other.join().map_err(|e| format!("a thread: {e}"))?;
     let [interrupted, ..] = &rounds.steps;
-    report.samples(Case { case: "timer", way: "interrupt", bytes: 0 }, interrupted);
+    report.samples(Case { case: "timer", way, bytes: 0 }, interrupted);
     Ok(())
 }
 

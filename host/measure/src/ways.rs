@@ -29,9 +29,10 @@ const INTERRUPT: &str = "interrupt";
 /// Which is first asked whether it is like the one before, for the short way to a pager: the way in goes on behind that.
 const FAULT: &str = "fault";
 
-/// Whether a step is part of what is measured.
+/// Whether a step is part of what is measured. (By an interrupt the program's own are not, in whatever class it runs.)
 pub fn is_part(step: &Figure) -> bool {
-    step.way != INTERRUPT || !step.case_and_step().1.is_some_and(|name| name.starts_with("caller"))
+    let is_waited = step.way.strip_prefix(INTERRUPT).is_some_and(|class| class.is_empty() || class.starts_with('-'));
+    !is_waited || !step.case_and_step().1.is_some_and(|name| name.starts_with("caller"))
 }
 
 /// The ways in and out of a round that goes into the kernel once, as cases of their own; or that is served by a personality, to which the kernel goes
@@ -90,5 +91,6 @@ mod tests {
         assert!(figures(&figure("x", 60), &twice).is_empty(), "two entries of the program's own");
         let waited = Figure { way: INTERRUPT.into(), ..figure("x/caller there", 9) };
         assert!(!is_part(&waited) && is_part(&figure("x/caller there", 9)));
+        assert!(!is_part(&Figure { way: "interrupt-psys".into(), ..waited }), "in supervisor mode, too");
     }
 }
