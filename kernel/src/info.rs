@@ -9,8 +9,9 @@ use crate::line;
 use crate::post;
 use crate::machine::machine;
 use crate::seat;
-use crate::section::{New, Section};
+use crate::section::{New, Section, State};
 use crate::task::Task;
+use crate::thread::Thread;
 use abi::info::layout::{EVERYBODY, Head, MAGIC, VERSION, size, table};
 use abi::info::layout::{Interrupt, PostCounts, Seat, Table as Place, Task as TaskRecord, Thread as ThreadRecord, User as UserRecord};
 use abi::layout::PAGE;
@@ -25,7 +26,8 @@ use arch::frames::Frame;
 use arch::shown::Page;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use spin::Once;
+use quota::Resource;
+use spin::{Mutex, Once};
 
 /// Words of a record.
 pub const fn words<T>() -> usize {
@@ -40,18 +42,40 @@ macro_rules! word {
 }
 pub(crate) use word;
 
-/// Objects of these have a record as long as there is one left.
-const TASKS: usize = 1024;
-const THREADS: usize = 4096;
+/// Objects of these have a record each, for which there is a page when it is needed: no more of them fit into the kernel's heap, or as many as all users
+/// together may have.
+const TASKS: u64 = 1 << 14;
+const THREADS: u64 = 1 << 16;
+const USERS: usize = 64;
+
+/// As many, or what the heap has room for where each takes so much of it at the least.
+fn most<T>(limit: u64) -> usize {
+    (arch::heap_size() / size_of::<T>() as u64).min(limit) as usize
+}
 
 /// A place in the tables for everybody.
 pub type TaskSlot = ::info::Slot<{ words::<TaskRecord>() }>;
 pub type ThreadSlot = ::info::Slot<{ words::<ThreadRecord>() }>;
 
-/// A section in the making: its pages in their order, the second of which is its head.
+/// A section in the making.
 struct Draft {
-    frames: Vec<Frame>,
+    /// Its pages, the second of which is its head; and which one each is.
+    frames: Vec<(u64, Frame)>,
+    /// How many there may be: of tables most come later.
+    pages: u64,
     head: &'static Page,
+}
+
+/// A section that programs read, as long as it is in the making, and then. One at a time has the draft's lock, and puts pages there.
+struct Book {
+    draft: Mutex<Option<Draft>>,
+    section: Once<Arc<Section>>,
+}
+
+/// A table that becomes longer page by page, and at which page of its section it begins.
+struct Growing<const N: usize> {
+    table: &'static Table<N>,
+    first: u64,
 }
 
 /// A page that nobody looks into: for records that have no place.
@@ -64,8 +88,8 @@ impl Draft {
     fn new(user: u64, first: Frame) -> Option<Draft> {
         let head = Page::lasting()?;
         let (origin, rate) = arch::time::rate();
-        let mut draft = Draft { frames: Vec::new(), head };
-        draft.frames.extend([first, head.frame()]);
+        let frames = Vec::from([(0, first), (1, head.frame())]);
+        let draft = Draft { pages: frames.len() as u64, frames, head };
         let words = [MAGIC, VERSION, 0, machine().node, user, arch::cpu::features(), machine().boot_time, origin, rate, table::COUNT as u64];
         ::info::fields(&head.0, 0, &words);
         Some(draft)
@@ -77,35 +101,92 @@ impl Draft {
 
     /// A table whose records others keep: they are all there.
     fn fixed(&mut self, table: usize, size: u64, room: u64, frames: impl IntoIterator<Item = Frame>) {
-        let offset = self.frames.len() as u64 * PAGE;
-        ::info::fields(self.place(table), 0, &[offset, size, room, room]);
-        self.frames.extend(frames);
+        ::info::fields(self.place(table), 0, &[self.pages * PAGE, size, room, room]);
+        for frame in frames {
+            self.frames.push((self.pages, frame));
+            self.pages += 1;
+        }
     }
 
-    /// A new table of `room` records, or of fewer where memory is short.
-    fn table<const N: usize>(&mut self, table: usize, room: usize) -> &'static Table<N> {
-        let pages: Vec<&'static Page> = (0..room * N / 512).map_while(|_| Page::lasting()).collect();
-        let made = Table::new(pages.iter().map(|page| &page.0).collect(), self.place(table), nowhere());
-        let offset = self.frames.len() as u64 * PAGE;
-        ::info::fields(self.place(table), 0, &[offset, N as u64 * 8, made.room() as u64]);
-        self.frames.extend(pages.into_iter().map(Page::frame));
-        Box::leak(Box::new(made))
+    /// A new table of at most so many records, with the first pages of it.
+    fn table<const N: usize>(&mut self, table: usize, most: usize) -> Growing<N> {
+        let made: &'static Table<N> = Box::leak(Box::new(Table::new(most, self.place(table), nowhere())));
+        let made = Growing { table: made, first: self.pages };
+        ::info::fields(self.place(table), 0, &[self.pages * PAGE, N as u64 * 8, made.table.room() as u64]);
+        self.pages += made.table.pages() as u64;
+        made.grows(&|| true, &mut |page, frame| self.frames.push((page, frame)));
+        made
     }
 
     /// The section, which `entry` may read.
     fn show(self, owner: &Arc<Task>, entry: AclEntry, name: &[u8]) -> Option<Arc<Section>> {
-        let len = self.frames.len() as u64 * PAGE;
+        let len = self.pages * PAGE;
         self.head.0[offset_of!(Head, len) / 8].store(len, Ordering::Relaxed);
         let new = New { len, reserve: 0, kind: kind::DATA, at: 0, room: 0, owner: owner.clone(), entry, ports: None, live: true };
         let section = Section::create(new).ok()?;
         let mut state = section.state.lock();
         state.name[..name.len()].copy_from_slice(name);
-        for (page, frame) in self.frames.into_iter().enumerate() {
-            state.pages.supply(page as u64, Arc::new(frame));
-        }
+        // Who reads where no table has come to yet makes no page there: it is invalid.
+        let marks = state.invalid.pieces_for(0, self.pages);
+        owner.charge(Resource::Frames, marks).ok()?;
+        state.invalid.put(0, self.pages);
+        self.frames.into_iter().for_each(|(page, frame)| puts(&mut state, page, frame));
+        state.count_lists();
         state.show(&section);
         drop(state);
         Some(section)
+    }
+}
+
+/// A page of a section from now on.
+fn puts(state: &mut State, page: u64, frame: Frame) {
+    let marks = state.invalid.pieces();
+    state.pages.supply(page, Arc::new(frame));
+    state.invalid.take(page, 1);
+    state.owner.release(Resource::Frames, marks - state.invalid.pieces());
+}
+
+impl Book {
+    fn new(draft: Option<Draft>) -> Book {
+        Book { draft: Mutex::new(draft), section: Once::new() }
+    }
+
+    /// Lets tables become longer, with what puts their pages where programs read them. Not while the section is just being made.
+    fn grows(&self, tables: impl FnOnce(&mut dyn FnMut(u64, Frame))) {
+        let mut draft = self.draft.lock();
+        match (&mut *draft, self.section.get()) {
+            (Some(draft), _) => tables(&mut |page, frame| draft.frames.push((page, frame))),
+            (None, Some(section)) => tables(&mut |page, frame| {
+                let mut state = section.state.lock();
+                puts(&mut state, page, frame);
+                state.count_lists();
+            }),
+            (None, None) => {}
+        }
+    }
+}
+
+impl<const N: usize> Growing<N> {
+    fn claim(&self, fill: impl FnOnce(&[AtomicU64])) -> ::info::Slot<N> {
+        self.table.claim(fill)
+    }
+
+    /// Whether who comes may find no place.
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.table.wants().is_some()
+    }
+
+    /// Has the pages that it wants, as far as there `may` be any, each of them `put` where programs read it. How many.
+    fn grows(&self, may: &dyn Fn() -> bool, put: &mut dyn FnMut(u64, Frame)) -> u64 {
+        let mut made = 0;
+        while let Some(next) = self.table.wants().filter(|_| may()) {
+            let Some(page) = Page::lasting() else { break };
+            put(self.first + next as u64, page.frame());
+            self.table.grows(&page.0);
+            made += 1;
+        }
+        made
     }
 }
 
@@ -121,12 +202,12 @@ fn nowhere<const N: usize>() -> &'static [AtomicU64; N] {
 
 /// The tables for everybody.
 struct Public {
-    tasks: &'static Table<{ words::<TaskRecord>() }>,
-    threads: &'static Table<{ words::<ThreadRecord>() }>,
-    users: &'static Table<{ words::<UserRecord>() }>,
+    tasks: Growing<{ words::<TaskRecord>() }>,
+    threads: Growing<{ words::<ThreadRecord>() }>,
+    users: Growing<{ words::<UserRecord>() }>,
     running: &'static Page,
     head: &'static Page,
-    draft: spin::Mutex<Option<Draft>>,
+    book: Book,
     /// Its base, and who owns it.
     shown: Once<(u64, Arc<Task>)>,
 }
@@ -149,22 +230,44 @@ pub fn set_up() {
     let counts = post::COUNTS.get().expect("posts are made first");
     let room = counts.len() as u64 * (PAGE / size::<PostCounts>());
     draft.fixed(table::POST_COUNTS, size::<PostCounts>(), room, counts.iter().map(|page| page.frame()));
-    let tasks = draft.table(table::TASKS, TASKS);
-    let threads = draft.table(table::THREADS, THREADS);
-    let users = draft.table(table::USERS, 64);
+    let tasks = draft.table(table::TASKS, most::<Task>(TASKS));
+    let threads = draft.table(table::THREADS, most::<Thread>(THREADS));
+    let users = draft.table(table::USERS, USERS);
     let head = draft.head;
-    PUBLIC.call_once(|| Public { tasks, threads, users, running, head, draft: spin::Mutex::new(Some(draft)), shown: Once::new() });
+    PUBLIC.call_once(|| Public { tasks, threads, users, running, head, book: Book::new(Some(draft)), shown: Once::new() });
     seat::show_all();
 }
 
 /// Shows the section for everybody, and the system's own. Boot only, once there is a task to own them.
 pub fn show(owner: &Arc<Task>) {
     let public = public();
-    let draft = public.draft.lock().take().expect("it is shown once");
+    let draft = public.book.draft.lock().take().expect("it is shown once");
     let entry = AclEntry { principal: principal::ANY, rights: Rights::READ.bits(), id: 0, text: ANY_TEXT };
     let section = draft.show(owner, entry, b"info").expect("room for the info section");
     public.shown.call_once(|| (section.base, owner.clone()));
+    public.book.section.call_once(|| section);
     owner.about.show();
+}
+
+/// Room for the records of a task and of a thread in the section for everybody, before they are made. Call without locks.
+#[inline]
+pub fn makes_room() {
+    let public = public();
+    if public.tasks.is_short() || public.threads.is_short() {
+        public.grows();
+    }
+}
+
+impl Public {
+    /// (What it is about takes much more.)
+    #[cold]
+    #[inline(never)]
+    fn grows(&self) {
+        self.book.grows(|put| {
+            self.tasks.grows(&|| true, put);
+            self.threads.grows(&|| true, put);
+        });
+    }
 }
 
 /// Base of the section for everybody.

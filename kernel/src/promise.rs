@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use arch::Heap;
 use arch::frames::{self, Run, Why};
 use arch::shown::MACHINE;
+use core::mem::replace;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use parts::{Cut, Users};
@@ -170,11 +171,13 @@ pub fn ends(task: &Task) {
 impl Promised {
     /// What all users have.
     fn had(&self) -> All {
-        let mut all = All::default();
+        let (mut all, mut told) = (All::default(), [false; USERS_MAX as usize + 1]);
         for (number, root) in self.roots.lock().iter() {
             let one = &mut all[*number as usize];
             let (frames, heap) = root.weight(&WEIGHTS);
-            one.frames += frames;
+            // What programs read of a user is had once, however many programs he has.
+            let shown = if replace(&mut told[*number as usize], true) { 0 } else { root.about.frames() };
+            one.frames += frames + shown;
             one.heap = one.heap + heap + ROOT;
         }
         all

@@ -232,6 +232,7 @@ impl Section {
         let place = beside.or_else(|| Hold::take(reserve + room, new.kind == kind::STACK, new.owner.user == USER_SYSTEM)).ok_or(Error::NoMemory);
         let hold = place.inspect_err(|_| undo())?;
         let base = if new.at == 0 { hold.extent.base } else { new.at };
+        new.owner.about.makes_room(Some(&new.owner));
         let section = Arc::new(Section {
             base,
             serial: wait::serial(),

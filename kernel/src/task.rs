@@ -112,6 +112,8 @@ impl Task {
         }
         let number = machine().tasks.number();
         let (about, words) = (info::of(user), info::name_words(&name));
+        info::makes_room();
+        about.makes_room(payer.as_deref());
         let shown = info::task(number, payer.as_ref().map_or(0, |payer| payer.number), user, &words);
         let own = about.task(number, &words, [limits.frames, limits.sections, limits.reserve, limits.threads]);
         let task = Arc::new(Task {
@@ -154,6 +156,16 @@ impl Task {
         MACHINE.tasks.fetch_add(1, Ordering::Relaxed);
         about.show();
         Ok(task)
+    }
+
+    /// One thread more is to be made, which is charged and for whose records there is room.
+    pub fn begins_thread(&self) -> Result<(), Error> {
+        if self.is_dead() {
+            return Err(Error::Dead);
+        }
+        info::makes_room();
+        self.about.makes_room(Some(self));
+        self.charge(Resource::Threads, 1)
     }
 
     /// The view that its threads share; `None` without keys, and for tasks with a window.

@@ -206,10 +206,7 @@ impl Inner {
 impl Thread {
     /// Makes a thread that waits for [`Thread::start`].
     pub fn create(task: &Arc<Task>, text: &Arc<Section>, begin: Begin) -> Result<Arc<Thread>, Error> {
-        if task.is_dead() {
-            return Err(Error::Dead);
-        }
-        task.charge(Resource::Threads, 1)?;
+        task.begins_thread()?;
         let number = machine().threads.number();
         let shared = shared_view(task).inspect_err(|_| task.release(Resource::Threads, 1))?;
         let made = match begin {

@@ -49,7 +49,7 @@ pub struct Table {
     pub offset: u64,
     /// Bytes of a record. Later versions may make it longer.
     pub size: u64,
-    /// Records that there is room for.
+    /// Records that there may be: pages come as they are needed, and what lies where none has come to is invalid.
     pub room: u64,
     /// Live. No record behind so many was ever used.
     pub used: u64,
@@ -371,7 +371,7 @@ pub struct Post {
 
 /// What a user was promised (`docs/decisions/0009`, `0020`), and has; all are 0 but for the six of weights as long as he has nothing, and for the
 /// system, which is promised nothing. What he has of memory and of the heap follows from his tasks' records: of frames those in [`OwnTask::used`] without
-/// [`OwnTask::shared`], of the heap what is said below for each object, and [`OwnTask::lists`].
+/// [`OwnTask::shared`], and [`Promised::shown`], of the heap what is said below for each object, and [`OwnTask::lists`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Promised {
@@ -387,7 +387,9 @@ pub struct Promised {
     pub section: [u64; 2],
     pub thread: [u64; 2],
     pub frame: [u64; 2],
-    pub unused: [u64; 15],
+    /// Frames of this section that count as had by him: all but the first few.
+    pub shown: u64,
+    pub unused: [u64; 14],
 }
 
 /// Keys that classes of sections can have. The processor's first two have a purpose of their own.

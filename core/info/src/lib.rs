@@ -22,11 +22,11 @@ pub const fn tells(user: u64, asker: u64) -> bool {
 /// Words of memory: `shuttle`'s in tests, which then run under very many of its interleavings.
 #[cfg(not(test))]
 mod atomic {
-    pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+    pub use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 }
 #[cfg(test)]
 mod atomic {
-    pub use shuttle::sync::atomic::{AtomicU64, Ordering, fence};
+    pub use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 #[cfg(test)]

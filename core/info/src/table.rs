@@ -1,9 +1,9 @@
 //! A table of records with changing owners.
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::record;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use spin::Once;
 
 /// Whether anything is told of objects once they are there.
 const TOLD: bool = !cfg!(feature = "untold");
@@ -15,13 +15,19 @@ const PAGE: usize = (abi::layout::PAGE / 8) as usize;
 const USED: usize = 3;
 const LEFT_OUT: usize = 4;
 
-/// Records of `N` words each, a power of two.
+/// Places that are kept ready for who comes, at the least: as many as processors may make objects at once, each after it has seen that there are so many.
+const AHEAD: usize = 32;
+
+/// Records of `N` words each, a power of two, in pages that come as they are needed.
 #[derive(Debug)]
 pub struct Table<const N: usize> {
-    pages: Vec<&'static [AtomicU64; PAGE]>,
+    /// As many as there may be. Those that there are come first.
+    pages: Box<[Once<&'static [AtomicU64; PAGE]>]>,
+    ready: AtomicUsize,
     /// A bit for each place: somebody has it.
     taken: Box<[AtomicU64]>,
-    room: usize,
+    /// Before this word of it there is hardly a place that nobody has.
+    first: AtomicUsize,
     head: &'static [AtomicU64],
     /// Where stores go of who has no place.
     nowhere: &'static [AtomicU64; N],
@@ -36,24 +42,44 @@ pub struct Slot<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table in these pages, of which nobody has a place. `head`: the words of its `layout::Table`. `nowhere`: words that nobody reads.
+    const EACH: usize = PAGE / N;
+
+    /// A table of at most so many records, which has no page yet. `head`: the words of its `layout::Table`. `nowhere`: words that nobody reads.
     ///
     /// # Panics
     /// If `N` is no power of two from 2 to a page, or `head` too short.
-    pub fn new(
-        pages: Vec<&'static [AtomicU64; PAGE]>,
-        head: &'static [AtomicU64],
-        nowhere: &'static [AtomicU64; N],
-    ) -> Table<N> {
+    pub fn new(most: usize, head: &'static [AtomicU64], nowhere: &'static [AtomicU64; N]) -> Table<N> {
         assert!(N.is_power_of_two() && (2..=PAGE).contains(&N) && head.len() > LEFT_OUT);
-        let room = pages.len() * (PAGE / N);
-        let taken = (0..room.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Table { pages, taken, room, head, nowhere }
+        let pages: Box<[_]> = (0..most.div_ceil(Self::EACH)).map(|_| Once::new()).collect();
+        let taken = (0..(pages.len() * Self::EACH).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Table { pages, ready: AtomicUsize::new(0), taken, first: AtomicUsize::new(0), head, nowhere }
     }
 
-    /// Places that there are.
+    /// Places that there may be.
     pub fn room(&self) -> usize {
-        self.room
+        self.pages.len() * Self::EACH
+    }
+
+    /// Pages that it may have.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The page that it wants next, so that who comes finds a place; `None`: there are enough, or as many as there may be.
+    #[inline]
+    pub fn wants(&self) -> Option<usize> {
+        let ready = self.ready.load(Ordering::Acquire);
+        let is_short = self.used() as usize + AHEAD.max(Self::EACH) > ready * Self::EACH;
+        (is_short && ready < self.pages.len()).then_some(ready)
+    }
+
+    /// Gives it the page that it [wants](Table::wants), which readers find from now on. One at a time.
+    pub fn grows(&self, page: &'static [AtomicU64; PAGE]) {
+        let ready = self.ready.load(Ordering::Acquire);
+        if let Some(next) = self.pages.get(ready) {
+            next.call_once(|| page);
+            self.ready.store(ready + 1, Ordering::Release);
+        }
     }
 
     /// No place behind so many was ever had.
@@ -83,27 +109,36 @@ impl<const N: usize> Table<N> {
     }
 
     fn record(&self, at: usize) -> Option<&'static [AtomicU64; N]> {
-        let each = PAGE / N;
-        self.pages.get(at / each)?.as_chunks::<N>().0.get(at % each)
+        self.pages.get(at / Self::EACH)?.get()?.as_chunks::<N>().0.get(at % Self::EACH)
     }
 
-    /// The first place that nobody has.
+    /// The first place that nobody has, or nearly.
     fn take(&self) -> Option<usize> {
-        for (at, word) in self.taken.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            loop {
-                let free = (!bits).trailing_zeros() as usize;
-                if free == 64 || at * 64 + free >= self.room {
-                    break;
+        let room = self.ready.load(Ordering::Acquire) * Self::EACH;
+        let words = room.div_ceil(64);
+        let first = self.first.load(Ordering::Relaxed).min(words);
+        // Somebody may have given one back before that while another one was looking behind it.
+        (first..words).chain(0..first).find_map(|at| self.take_in(at, room))
+    }
+
+    /// One of those of a word of bits, of so many in all.
+    fn take_in(&self, at: usize, room: usize) -> Option<usize> {
+        let word = &self.taken[at];
+        let mut bits = word.load(Ordering::Relaxed);
+        loop {
+            let place = at * 64 + (!bits).trailing_zeros() as usize;
+            if bits == u64::MAX || place >= room {
+                return None;
+            }
+            // What was stored there before it was given back comes before what its next owner stores.
+            match word.compare_exchange(bits, bits | 1 << (place % 64), Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.first.store(at, Ordering::Relaxed);
+                    return Some(place);
                 }
-                // What was stored there before it was given back comes before what its next owner stores.
-                match word.compare_exchange(bits, bits | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
-                    Ok(_) => return Some(at * 64 + free),
-                    Err(now) => bits = now,
-                }
+                Err(now) => bits = now,
             }
         }
-        None
     }
 }
 
@@ -176,5 +211,6 @@ impl<const N: usize> Drop for Slot<N> {
         };
         self.hide();
         self.table.taken[at / 64].fetch_and(!(1 << (at % 64)), Ordering::Release);
+        self.table.first.fetch_min(at / 64, Ordering::Relaxed);
     }
 }

@@ -1,10 +1,13 @@
 //! What is shown of a user's tasks, threads, sections, posts and keys, to that user and to the system.
 
-use super::{Draft, NOTHING, NOWHERE, nowhere, place as place_of, public, word, words};
-use crate::{post, promise};
+use super::{Book, Draft, Growing, NOTHING, NOWHERE, most, nowhere, place as place_of, public, word, words};
+use crate::section::Section;
 use crate::task::Task;
+use crate::thread::Thread;
+use crate::{post, promise};
 use abi::info::feature;
 use abi::info::layout::{EVERYBODY, Keys, OwnTask, OwnThread, Post, Promised, Section as SectionRecord, size, table};
+use abi::post::POSTS_MAX;
 use abi::rights::{ANY_TEXT, principal};
 use abi::task::USER_SYSTEM;
 use abi::{AclEntry, Rights};
@@ -14,20 +17,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::cpu::has;
 use arch::shown::Page;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::{Mutex, Once};
 
-/// Records of each user.
-const TASKS: usize = 256;
-const THREADS: usize = 1024;
-const SECTIONS: usize = 2048;
-const SECTIONS_OF_SYSTEM: usize = 4096;
-const POSTS: usize = 512;
-/// Users with a section of their own, which is never given back: so many, since nobody is charged for it. Others' objects are counted only.
-const USERS_MAX: usize = 16;
-/// Pages of a person's, at the most: with the head, and the page of what he was promised.
-const PAGES: u64 = 2
-    + ((TASKS * (words::<OwnTask>() + words::<Keys>()) + THREADS * words::<OwnThread>() + SECTIONS * words::<SectionRecord>() + POSTS * words::<Post>()) / 512) as u64;
+/// As many of each as a user's programs may have together (what a shell is given, `servers/init`), of tasks as of threads. Pages for them come as they are needed.
+const THREADS: u64 = 4096;
+const SECTIONS: u64 = 1 << 16;
+/// Users with a section of their own, which is never given back, and of which nobody is charged for the first pages. Others' objects are counted only.
+const USERS_MAX: usize = super::USERS;
+/// So many pages, and some of the heap.
+const PAGES: u64 = 16;
 
 pub type OwnTaskSlot = Slot<{ words::<OwnTask>() }>;
 pub type OwnThreadSlot = Slot<{ words::<OwnThread>() }>;
@@ -38,15 +37,17 @@ pub type KeysSlot = Slot<{ words::<Keys>() }>;
 /// The tables of a user.
 pub struct User {
     pub user: u64,
-    tasks: &'static Table<{ words::<OwnTask>() }>,
-    threads: &'static Table<{ words::<OwnThread>() }>,
-    sections: &'static Table<{ words::<SectionRecord>() }>,
-    posts: &'static Table<{ words::<Post>() }>,
-    keys: &'static Table<{ words::<Keys>() }>,
+    tasks: Growing<{ words::<OwnTask>() }>,
+    threads: Growing<{ words::<OwnThread>() }>,
+    sections: Growing<{ words::<SectionRecord>() }>,
+    posts: Growing<{ words::<Post>() }>,
+    keys: Growing<{ words::<Keys>() }>,
     /// What he was promised, and a lock for who looks that up and writes it.
     promised: &'static Page,
     promising: Mutex<()>,
-    draft: Mutex<Option<Draft>>,
+    book: Book,
+    /// Pages that came later, which count as had by the user.
+    frames: AtomicU64,
     /// Its place among the users.
     place: Mutex<Option<Slot<{ words::<abi::info::layout::User>() }>>>,
     is_shown: AtomicBool,
@@ -61,8 +62,8 @@ pub fn of(user: u64) -> &'static User {
     if let Some(found) = users.iter().find(|one| one.user == user) {
         return found;
     }
-    let is_made = users.len() < USERS_MAX && promise::are_frames_plenty(PAGES);
-    let made = if is_made { User::new(user) } else { None };
+    let is_plenty = user == USER_SYSTEM || promise::are_frames_plenty(PAGES) && arch::heap_is_plenty();
+    let made = if is_plenty && users.len() < USERS_MAX { User::new(user) } else { None };
     match made {
         Some(made) => {
             let made: &'static User = Box::leak(Box::new(made));
@@ -79,17 +80,18 @@ impl User {
         let promised = Page::lasting()?;
         ::info::fields(&promised.0, word!(Promised, section), &promise::TOLD);
         draft.fixed(table::PROMISED, size::<Promised>(), 1, [promised.frame()]);
-        let sections = if user == USER_SYSTEM { SECTIONS_OF_SYSTEM } else { SECTIONS };
+        let [tasks, threads] = [most::<Task>(THREADS), most::<Thread>(THREADS)];
         Some(User {
             user,
-            tasks: draft.table(table::OWN_TASKS, TASKS),
-            threads: draft.table(table::OWN_THREADS, THREADS),
-            sections: draft.table(table::SECTIONS, sections),
-            posts: draft.table(table::POSTS, POSTS),
-            keys: draft.table(table::KEYS, if has(feature::PKU) { TASKS } else { 0 }),
+            tasks: draft.table(table::OWN_TASKS, tasks),
+            threads: draft.table(table::OWN_THREADS, threads),
+            sections: draft.table(table::SECTIONS, most::<Section>(SECTIONS)),
+            posts: draft.table(table::POSTS, most::<Section>(POSTS_MAX)),
+            keys: draft.table(table::KEYS, if has(feature::PKU) { tasks } else { 0 }),
             promised,
             promising: Mutex::new(()),
-            draft: Mutex::new(Some(draft)),
+            book: Book::new(Some(draft)),
+            frames: AtomicU64::new(0),
             place: Mutex::new(None),
             is_shown: AtomicBool::new(false),
         })
@@ -97,15 +99,47 @@ impl User {
 
     /// Of users that have none: everybody reads how much there is of theirs.
     fn nobody() -> User {
-        fn empty<const N: usize>(table: usize) -> &'static Table<N> {
-            Box::leak(Box::new(Table::new(Vec::new(), place_of(public().head, table), nowhere())))
+        fn empty<const N: usize>(table: usize) -> Growing<N> {
+            let table = Box::leak(Box::new(Table::new(0, place_of(public().head, table), nowhere())));
+            Growing { table, first: 0 }
         }
         let user = EVERYBODY;
-        let (draft, place) = (Mutex::new(None), Mutex::new(None));
+        let (book, frames, place) = (Book::new(None), AtomicU64::new(0), Mutex::new(None));
         let is_shown = AtomicBool::new(true);
         let (tasks, threads, sections) = (empty(table::OWN_TASKS), empty(table::OWN_THREADS), empty(table::SECTIONS));
         let (posts, keys) = (empty(table::POSTS), empty(table::KEYS));
-        User { user, tasks, threads, sections, posts, keys, promised: &NOWHERE, promising: Mutex::new(()), draft, place, is_shown }
+        User { user, tasks, threads, sections, posts, keys, promised: &NOWHERE, promising: Mutex::new(()), book, frames, place, is_shown }
+    }
+
+    /// Room for the records of what is made next, before it is: `owner` is whose that will be, if there is one already. Call without locks.
+    #[inline]
+    pub fn makes_room(&self, owner: Option<&Task>) {
+        let is_short = self.sections.is_short() || self.posts.is_short() || self.threads.is_short();
+        if is_short || self.tasks.is_short() || self.keys.is_short() {
+            self.grows(owner);
+        }
+    }
+
+    /// Where frames are short his promise has to have room for them, as for all that he has.
+    #[cold]
+    #[inline(never)]
+    fn grows(&self, owner: Option<&Task>) {
+        let is_his = |owner: &Task| promise::look_for_frames(owner, 0, 1, None).is_ok();
+        let may = || self.user == USER_SYSTEM || promise::are_frames_plenty(1) || owner.is_some_and(is_his);
+        let mut made = 0;
+        self.book.grows(|put| {
+            made += self.tasks.grows(&may, put) + self.keys.grows(&may, put);
+            made += self.threads.grows(&may, put) + self.sections.grows(&may, put) + self.posts.grows(&may, put);
+        });
+        if made > 0 {
+            self.frames.fetch_add(made, Ordering::Relaxed);
+            self.shows_promised();
+        }
+    }
+
+    /// Frames of his records, but for the first few.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
     }
 
     /// What he was promised of something, or has of posts, records or accounts, is another amount now.
@@ -118,7 +152,10 @@ impl User {
         let ([frames, heap], pool) = (promise::promised_to(self.user), post::promised_to(self.user));
         let ([posts, messages, records, accounts], had) = (pool.map(|one| one.0), pool.map(|one| one.1));
         let words = [frames, heap, posts, messages, records, accounts, had[0], had[1], had[2], had[3]];
-        ::info::write(&self.promised.0, |record| ::info::fields(record, word!(Promised, frames), &words.map(u64::from)));
+        ::info::write(&self.promised.0, |record| {
+            ::info::fields(record, word!(Promised, frames), &words.map(u64::from));
+            ::info::fields(record, word!(Promised, shown), &[self.frames()]);
+        });
     }
 
     /// Makes the section that its programs read, unless that was done, or it is too early. Where there is no room for it the user has
@@ -128,9 +165,10 @@ impl User {
         if self.is_shown.load(Ordering::Relaxed) {
             return;
         }
-        let Some(draft) = self.draft.lock().take() else { return };
+        let Some(draft) = self.book.draft.lock().take() else { return };
         let entry = |user: u64| AclEntry { principal: principal::USER, rights: Rights::READ.bits(), id: user, text: ANY_TEXT };
         let Some(section) = draft.show(owner, entry(USER_SYSTEM), b"info of a user") else { return };
+        self.book.section.call_once(|| section.clone());
         if self.user != USER_SYSTEM && section.state.lock().acl.set(&entry(self.user)).is_err() {
             return;
         }

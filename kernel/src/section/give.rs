@@ -14,6 +14,7 @@ use quota::Resource;
 impl Section {
     /// Gives the section and its charge to another task.
     pub fn give(&self, by: &Domain, to: &Arc<Task>) -> Result<(), Error> {
+        to.about.makes_room(Some(to));
         let giver = by.text.owner().user;
         let mut state = self.lock_for(by, Rights::CHANGE_ACL)?;
         if self.is_dead() {

@@ -179,7 +179,9 @@ impl Info {
         let paid = all.tasks().filter(|one| own.iter().any(|payer| payer.number == one.payer));
         let paid: Vec<u64> = paid.map(|one| one.number).collect();
         // What is paid for is counted with its payer.
-        own.iter().filter(|one| !paid.contains(&one.number)).fold(Had::default(), |had, one| {
+        let shown = if own.is_empty() { 0 } else { each.shown };
+        let none = Had { frames: shown, ..Had::default() };
+        own.iter().filter(|one| !paid.contains(&one.number)).fold(none, |had, one| {
             let [frames, sections, _, threads] = one.used;
             let frames = frames.saturating_sub(one.shared);
             let heap = |at: usize| each.section[at] * sections + each.thread[at] * threads + each.frame[at] * frames;

@@ -7,13 +7,17 @@ use proptest::prelude::*;
 /// So few records a page that tables get full.
 pub const N: usize = 256;
 
-/// Of so many pages, and these.
+/// Of so many pages, which are all there, and these.
 pub fn table(pages: usize) -> (&'static Table<N>, Vec<&'static [AtomicU64; 512]>) {
     let words =
         |len: usize| -> &'static [AtomicU64] { Box::leak((0..len).map(|_| AtomicU64::new(0)).collect::<Box<_>>()) };
     let all: Vec<&'static [AtomicU64; 512]> = (0..pages).map(|_| words(512).try_into().unwrap()).collect();
-    let shown = all.clone();
-    (Box::leak(Box::new(Table::new(all, words(8), words(N).try_into().unwrap()))), shown)
+    let table: &'static Table<N> =
+        Box::leak(Box::new(Table::new(pages * (512 / N), words(8), words(N).try_into().unwrap())));
+    assert_eq!((table.pages(), table.wants()), (pages, Some(0)));
+    all.iter().for_each(|page| table.grows(page));
+    assert_eq!(table.wants(), None, "there may be no more");
+    (table, all)
 }
 
 #[derive(Clone, Debug)]
@@ -87,4 +91,46 @@ proptest! {
     fn a_table_shows_who_there_is(steps in prop::collection::vec(step(), 0..60)) {
         shuttle::check_random(move || run(steps.clone()), 1);
     }
+}
+
+/// Pages come one after the other, each before who comes could need it: nobody is left out, and no page comes for nothing.
+#[test]
+fn a_table_grows_ahead_of_who_comes() {
+    const SMALL: usize = 16;
+    const EACH: usize = 512 / SMALL;
+    shuttle::check_random(
+        || {
+            let words = |len: usize| -> &'static [AtomicU64] {
+                Box::leak((0..len).map(|_| AtomicU64::new(0)).collect::<Box<_>>())
+            };
+            let table: &'static Table<SMALL> =
+                Box::leak(Box::new(Table::new(4 * EACH, words(8), words(SMALL).try_into().unwrap())));
+            let mut pages = 0;
+            let mut grow = || {
+                while let Some(at) = table.wants() {
+                    assert_eq!(at, pages);
+                    table.grows(words(512).try_into().unwrap());
+                    pages += 1;
+                }
+                pages
+            };
+            let mut all = Vec::new();
+            for n in 0..4 * EACH {
+                let ready = grow();
+                assert!(ready == 4 || (n + EACH..n + 2 * EACH).contains(&(ready * EACH)), "{ready} pages for {n}");
+                all.push(table.claim(|record| fields(record, 1, &[n as u64 + 1])));
+            }
+            assert!(all.iter().enumerate().all(|(at, slot)| slot.place() == Some(at)));
+            assert!(!table.claim(|_| ()).has_place(), "one more than there may be");
+            // Who comes next has the lowest place that was given back, and no page comes for that.
+            drop(all.split_off(EACH));
+            all.swap_remove(3);
+            assert_eq!(
+                [3, EACH].map(|_| table.claim(|_| ())).each_ref().map(|slot| slot.place()),
+                [Some(3), Some(EACH)]
+            );
+            assert_eq!((grow(), table.left_out()), (4, 0));
+        },
+        1,
+    );
 }

@@ -3,6 +3,7 @@
 mod counts;
 mod load;
 mod promised;
+mod room;
 
 use crate::memory::data;
 use crate::peer::{Peer, op};
@@ -45,6 +46,8 @@ pub const CHECKS: &[Check] = &[
     ("keys_are_seen", keys),
     ("what_a_user_was_promised_is_seen", promised::is_seen),
     ("reading_info_takes_no_call", no_call),
+    ("reading_makes_no_page", room::reading_makes_none),
+    ("all_that_a_user_has_is_seen", room::is_there_for_all),
 ];
 
 /// What the kernel shows this check's user of its own: one section.

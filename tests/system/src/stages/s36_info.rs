@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Case> {
                 "keys_are_seen",
                 "what_a_user_was_promised_is_seen",
                 "reading_info_takes_no_call",
+                "reading_makes_no_page",
             ],
         )
         .timeout(240)
@@ -39,12 +40,18 @@ pub fn cases() -> Vec<Case> {
         sh("ps_hides_nothing_of_ones_own", "spin & sleep 0.1; ps; ps -t; ps -g; posts; sections; mem; mem -s")
             .out_has(&["running", "spin", "loader", "parent", "waiting", "owed ", "promised  to user ", "kept free "])
             .placed_thoroughly(),
-        // A table has room for 512 of a person's posts.
+        // More than a table's first pages have room for.
+        sh("as_many_as_there_are_are_shown", "check as hold-posts 300 & check as hold-posts 300 & sleep 12; posts")
+            .out_check(|text| text.matches("300 posts\n").count() == 2 && !text.contains("not shown"))
+            .placed_thoroughly(),
         sh(
-            "what_has_no_room_is_said_to_be_missing",
-            "check as hold-posts 300 & check as hold-posts 300 & sleep 12; posts",
+            "all_that_a_user_has_is_seen",
+            "limit frames=100000 sections=12000 threads=2000 check one info all_that_a_user_has_is_seen",
         )
-        .out_has(&["300 posts\n", " are not shown: there is no room for so many in the info section"])
+        .out("")
+        .cpus(1)
+        .mem("1G")
+        .timeout(300)
         .placed_thoroughly(),
         sh("keys_are_shown_where_there_are_any", "mem -k")
             .out_check(|text| text.contains("looks") != text.contains("no task has protection keys"))
