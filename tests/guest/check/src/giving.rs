@@ -19,7 +19,7 @@ use musubi::rt::post::{Message, Post};
 use musubi::rt::request;
 use musubi::rt::serve::Ways;
 use musubi::rt::{Section, section, task, thread, time};
-use musubi::{Error, Rights, names};
+use musubi::{Error, Rights, names, servers};
 
 pub const CHECKS: &[Check] = &[
     ("who_only_says_so_ends_the_round", who_only_says_so),
@@ -223,6 +223,8 @@ impl GiveBack for Gives {
 
 /// Who takes memory asks nobody for it: that there is little left, the memory server hears of the kernel alone.
 fn the_kernel_says_so() -> Outcome {
+    // The next server has it tell that one.
+    servers::act("memory", servers::acts::RESTART).map_err(doing("the next memory server"))?;
     let memory = task::memory().map_err(doing("the machine's memory"))?;
     holds!(memory.free > memory.total / 3, "{} bytes of {} are free to begin with", memory.free, memory.total);
     let section = data(GIVEN * PAGE).map_err(doing("create"))?;

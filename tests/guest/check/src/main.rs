@@ -63,6 +63,7 @@ mod stretches;
 mod supervision;
 mod texts;
 mod threads;
+mod tied;
 mod together;
 mod trace;
 mod two_users;
@@ -175,6 +176,9 @@ fn run(start: &Start) -> i32 {
             peer::serve_with_post(name, roles::number(post), roles::number(receivers) as usize)
         }
         ["as", role, rest @ ..] => roles::run(role, rest),
+        ["tied", tests @ ..] => tied::run(tests, |test| {
+            GROUPS.iter().find(|group| group.checks.iter().any(|check| check.0 == test)).map(|group| group.name)
+        }),
         ["one", name, check] if group(name).is_some() => group(name).map_or(2, |g| report::run_here(g, check)),
         [name, checks @ ..] if group(name).is_some() => group(name).map_or(2, |g| report::run(g, checks)),
         _ => {

@@ -106,7 +106,7 @@ pub fn run(group: &Group, names: &[&str]) -> i32 {
 }
 
 /// A check says why it failed on the error stream, where a panic is printed, too; its status says whether, or why it was skipped.
-fn run_apart(group: &str, name: &str) -> Result<Option<&'static str>, String> {
+pub fn run_apart(group: &str, name: &str) -> Result<Option<&'static str>, String> {
     let words = ["check", "one", group, name];
     let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("not started"))?;
     // A clock that counts instructions goes on at once where nobody has anything to do.

@@ -4,6 +4,7 @@ use crate::case::{Case, checks, function, sh};
 use crate::lab::{Failure, Lab};
 use crate::session::Session;
 use crate::stages::s30_epc::memory_fails;
+use crate::variant::PLACEMENT;
 use anyhow::{Context, ensure};
 use machine::Options;
 use serde_json::Value;
@@ -42,11 +43,61 @@ pub fn cases() -> Vec<Case> {
             .err_any()
             .timeout(600),
         function("a_trace_comes_out", |lab, options| Ok(comes_out(lab, options)?)),
+        // Each of the kernel's calls is made by the test that is named of it (`abi/tests/tested.txt`).
+        sh("calls_are_made_by_their_tests", "check tied")
+            .file(PLACEMENT, "check\n")
+            .cpus(2)
+            .out_check(is_each_made)
+            .err_any()
+            .timeout(900),
+        sh("calls_are_made_by_a_drivers_test", "check tied ports_by_light_calls")
+            .ours("own-driver", "bin/keyboard")
+            .out_has(&["ok port_read\n", "ok port_write\n"])
+            .timeout(240),
+        sh("calls_are_made_by_tests_of_the_shells", &by_lines())
+            .put("/bin/busybox", "/bin/busybox")
+            .out_check(is_each_told)
+            .err_any()
+            .timeout(240),
         sh("switched_by_hand", "trace on; echo between; trace off; trace show 5")
             .out_check(has_five)
             .timeout(240)
             .placed_thoroughly(),
     ]
+}
+
+/// Calls whose tests are lines for the shell, and what of these makes them; each of them is seen by the trace.
+const BY_LINES: [(&str, &[&str]); 2] = [
+    ("busybox sh -c 'exit 7'", &["task_end", "foreign_set", "foreign_start", "foreign_return"]),
+    ("servers restart names; check as bytes err 65536", &["task_wait", "port_write_bytes"]),
+];
+
+/// Calls whose tests cannot be looked at so: one makes the run end, one is a whole session in which nothing else may be written, one switches the trace
+/// itself, and one's programs are compiled by the host. (Of others see the cases beside this one.)
+const NOT_SEEN: [&str; 4] = ["power_off", "log_write", "trace_set", "foreign_vectors"];
+
+fn by_lines() -> String {
+    let lines: Vec<&str> = BY_LINES.iter().map(|(line, _)| *line).collect();
+    format!("trace on; {}; trace off; trace handlers", lines.join("; "))
+}
+
+/// Whether the program says so of every call but those that are looked at elsewhere.
+fn is_each_made(out: &str) -> bool {
+    let elsewhere = BY_LINES.iter().flat_map(|(_, calls)| *calls).chain(&NOT_SEEN).chain(&["port_read", "port_write"]);
+    let elsewhere: Vec<&str> = elsewhere.copied().collect();
+    let is_said = |call: &str| out.lines().any(|line| line.strip_prefix("ok ") == Some(call));
+    abi::calls::TABLE.iter().all(|row| elsewhere.contains(&row.name) || is_said(row.name))
+}
+
+fn is_each_told(out: &str) -> bool {
+    BY_LINES.iter().flat_map(|(_, calls)| *calls).all(|call| out.contains(&format!("\n{call} ")))
+}
+
+#[test]
+fn a_call_that_its_test_does_not_make_is_found() {
+    let all: String = abi::calls::TABLE.iter().map(|row| format!("ok {}\n", row.name)).collect();
+    assert!(is_each_made(&all));
+    assert!(!is_each_made(&all.replace("ok acl_set\n", "FAILED acl_set\n")));
 }
 
 /// On so many processors, whose instructions are counted.

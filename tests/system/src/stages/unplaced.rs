@@ -40,6 +40,7 @@ const WHY: &[(&str, &[&str], &str)] = &[
         &["every_call", "rare_calls", "a_machine_check", "a_trace_comes_out"],
         "figures, whose bars are for servers in user mode",
     ),
+    ("s38_trace", &["calls_are_made"], "which calls a test makes, wherever the servers are"),
     ("s40_threads", &["rouse"], "counted in instructions, with servers in user mode"),
     (
         "s42_sched",
