@@ -64,7 +64,7 @@ impl Window {
     pub fn locate(&self, address: u64) -> Option<Place> {
         let (range, alias) = self.aliases.get_key_value(&address)?;
         Some(Place {
-            section: alias.section.upgrade()?,
+            section: alias.section.upgrade().filter(|section| !section.is_going())?,
             offset: address.wrapping_add(alias.delta),
             window: Some(alias.protection),
             at: range.start,
