@@ -89,6 +89,16 @@ pub struct Memory {
     pub sections: u64,
     pub tasks: u64,
     pub threads: u64,
+    /// Pages of the info sections' tables, in bytes.
+    pub records: u64,
+}
+
+impl Memory {
+    /// What the kernel has for what it keeps of others, and does not give back when that is less: its heap, and the tables of the info sections.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.kernel_heap + self.records
+    }
 }
 
 /// How an interrupt reaches its driver.

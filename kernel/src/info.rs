@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use arch::frames::Frame;
-use arch::shown::Page;
+use arch::shown::{MACHINE, Page};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quota::Resource;
@@ -186,6 +186,7 @@ impl<const N: usize> Growing<N> {
             self.table.grows(&page.0);
             made += 1;
         }
+        MACHINE.records.fetch_add(made, Ordering::Relaxed);
         made
     }
 }

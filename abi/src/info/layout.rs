@@ -145,6 +145,8 @@ pub struct Machine {
     /// when a program last came or went that nobody pays for, or it was looked at, which is with each charge where it decides.
     pub owed: u64,
     pub owed_heap: u64,
+    /// Frames that hold tables of the info sections: as many as for the most objects that there were at once.
+    pub records: u64,
 }
 
 /// A line of interrupts; live from `came` on.

@@ -56,9 +56,11 @@ pub struct Machine {
     /// Frames that users may still come for, and bytes of the heap.
     pub owed: AtomicU64,
     pub owed_heap: AtomicU64,
+    /// Frames of the info sections' tables.
+    pub records: AtomicU64,
 }
 
-const _: () = assert!(offset_of!(Machine, owed_heap) == offset_of!(Shown, owed_heap));
+const _: () = assert!(offset_of!(Machine, records) == offset_of!(Shown, records));
 
 pub static MACHINE: Machine = Machine {
     total: AtomicU64::new(0),
@@ -73,6 +75,7 @@ pub static MACHINE: Machine = Machine {
     placing: AtomicU64::new(0),
     owed: AtomicU64::new(0),
     owed_heap: AtomicU64::new(0),
+    records: AtomicU64::new(0),
 };
 
 impl Machine {

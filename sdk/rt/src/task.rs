@@ -197,6 +197,7 @@ pub fn memory() -> Result<info::Memory, Error> {
         sections: m.sections,
         tasks: m.tasks,
         threads: m.threads,
+        records: m.records * PAGE,
     })
 }
 

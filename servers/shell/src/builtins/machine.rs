@@ -40,10 +40,11 @@ fn memory(io: &mut Io) -> Result<(), Error> {
     say!(io, "memory    {} of {} free", bytes(memory.free), bytes(memory.total));
     say!(
         io,
-        "kernel    heap {} of {}, views {}",
+        "kernel    heap {} of {}, views {}, records {}",
         bytes(memory.kernel_heap_used),
         bytes(memory.kernel_heap),
-        bytes(memory.views)
+        bytes(memory.views),
+        bytes(memory.records)
     );
     say!(io, "objects   {} sections, {} tasks, {} threads", memory.sections, memory.tasks, memory.threads);
     promises(&known, io);

@@ -169,7 +169,7 @@ fn afterwards(before: &Memory) -> Result<(), String> {
     let until = time::now_ns() + 30_000_000_000;
     loop {
         let now = settled()?;
-        let lost = (before.free + before.kernel_heap).saturating_sub(now.free + now.kernel_heap);
+        let lost = (before.free + before.kept()).saturating_sub(now.free + now.kept());
         if counts(&now) == counts(before) && lost <= GROWN {
             return Ok(());
         }

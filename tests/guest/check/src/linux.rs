@@ -53,7 +53,7 @@ fn nothing_is_left() -> Outcome {
     };
     // What grows with use does.
     (0..10).try_for_each(|_| once())?;
-    let used = |m: &Memory| m.total - m.free - m.kernel_heap;
+    let used = |m: &Memory| m.total - m.free - m.kept();
     let counts = |m: &Memory| (m.sections, m.tasks, m.threads);
     let first = settled()?;
     (0..TIMES).try_for_each(|_| once())?;

@@ -88,7 +88,7 @@ pub fn die(deaths: Deaths) -> Outcome {
     let most = |what: fn(&Memory) -> u64| early.iter().map(what).max().unwrap_or(0);
     let after = late[late.len() - 1];
     let grown = |what: fn(&Memory) -> u64| what(&after).saturating_sub(most(what));
-    let used = |m: &Memory| m.total - m.free - m.kernel_heap;
+    let used = |m: &Memory| m.total - m.free - m.kept();
     let (views, memory, heap) = (grown(|m| m.views), grown(used), grown(|m| m.kernel_heap_used));
     let few = SOME * PAGE;
     holds!(views < few, "views have grown by {views:#x} bytes in the last five thousand");
@@ -116,7 +116,7 @@ impl Held {
         let name = |one: &TaskInfo| ended::text(&one.name);
         let accounts: Vec<_> = tasks.iter().map(|one| (one.task, name(one), own(one))).collect();
         let charged = accounts.iter().map(|one| one.2).sum::<u64>();
-        let used = (memory.total - memory.free - memory.kernel_heap) / PAGE;
+        let used = (memory.total - memory.free - memory.kept()) / PAGE;
         Held { nobodys: used.cast_signed() - charged.cast_signed(), accounts }
     }
 

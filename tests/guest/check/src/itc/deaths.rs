@@ -111,13 +111,13 @@ pub fn ten_thousand_partners_die() -> Outcome {
         let (early, counts) = (&all[..=PARTS / 2], |m: &Memory| (m.sections, m.tasks, m.threads));
         let most = |of: fn(&Memory) -> u64| early.iter().map(of).max().unwrap_or(0);
         let (views, heap) = (most(|m| m.views), most(|m| m.kernel_heap_used));
-        let least = early.iter().map(|m| m.free + m.kernel_heap).min().unwrap_or(0);
+        let least = early.iter().map(|m| m.free + m.kept()).min().unwrap_or(0);
         // The load's tables grow by a page when more of it is under way than ever before: less than any object of each death.
         settled_with(|late| {
             same!(counts(late), counts(&all[PARTS / 2]), "sections, tasks, threads");
             let grown = late.views.saturating_sub(views);
             holds!(grown <= 4 * PAGE, "views have grown by {grown} bytes in the last four thousand");
-            let lost = least.saturating_sub(late.free + late.kernel_heap);
+            let lost = least.saturating_sub(late.free + late.kept());
             holds!(lost <= 4 * PAGE, "{lost} bytes of memory were lost in the last four thousand");
             // Its tables double and are cleared now and then: in the end it is not more than it has once been.
             let grown = late.kernel_heap_used.saturating_sub(heap);
