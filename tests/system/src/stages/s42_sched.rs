@@ -16,7 +16,7 @@ fn seen_in_time(name: &'static str, cpus: u32) -> Case {
 /// A fast level that goes wrong, executed as this line says.
 fn in_class(name: &'static str, line: &str) -> Case {
     let case = sh(name, "check bad_scheds replaced_within_10_ms").out_has(&["ok replaced_within_10_ms"]);
-    case.file(PLACEMENT, line).cpus(1).icount().timeout(900).long()
+    case.file(PLACEMENT, line).cpus(1).icount().timeout(900)
 }
 
 /// What each processor keeps for itself.
