@@ -20,7 +20,7 @@ pub struct Case {
     pub no_end_is_final: bool,
     times: u32,
     does: Does,
-    options: Options,
+    pub options: Options,
     timeout: Duration,
     files: Vec<File>,
     out: Text,
@@ -169,12 +169,6 @@ impl Case {
 
     pub fn mem(mut self, mem: &str) -> Self {
         self.options.mem = mem.into();
-        self
-    }
-
-    /// A word for the kernel's command line.
-    pub fn append(mut self, word: &str) -> Self {
-        self.options.append.push(word.into());
         self
     }
 

@@ -128,8 +128,7 @@ pub fn cases() -> Vec<Case> {
             .spread()
             .placed_thoroughly(),
         // What nobody could be refused: persons' programs are refused it as early as sections.
-        sh("what_comes_to_objects_is_refused", "limit sections=60000 check as exhaust needed")
-            .append("needed=20")
+        with_word("needed=20", sh("what_comes_to_objects_is_refused", "limit sections=60000 check as exhaust needed"))
             .mem("128M")
             .timeout(300)
             .spread()
@@ -164,4 +163,10 @@ pub fn cases() -> Vec<Case> {
         .spread()
         .placed_thoroughly(),
     ]
+}
+
+/// With a word more on the kernel's command line.
+fn with_word(word: &str, mut case: Case) -> Case {
+    case.options.append.push(word.into());
+    case
 }
