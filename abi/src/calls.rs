@@ -334,7 +334,7 @@ calls! {
     0x35 Full fault_entry FaultEntry(entry, wants);
     /// Ends dealing with a fault: goes on with the registers of the `frame::Frame` at `frame`, or (`mended` 0) lets the fault take its usual course.
     0x36 Full fault_return FaultReturn(frame: read, mended);
-    /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and of sections whose access list the faulting domain may change, go to `gate` of the executing text (0: no more; made with `gate::flag::CALLED_UP`) first. Another task than the own one: for its personality. `flags`: `pager::flag`.
+    /// From now on faults of `task`'s threads (0: of the task that owns the executing text) on invalid pages of its window, and on those that the task itself makes invalid from then on (`page_invalidate` by a text of its own on a thread of its own), go to `gate` of the executing text (0: no more; made with `gate::flag::CALLED_UP`) first. Another task than the own one: for its personality. `flags`: `pager::flag`.
     0x37 Full task_pager TaskPager(task, gate, flags);
     /// From now on it is a message to `post` (0: no more) with this operation, whose first word says how often it came, when less than `low` bytes of memory are free, and when more than `high` are again; once at once. As `irq_post`. User 0 only. Errors: `BadArgument`: `low` is above `high`.
     0x38 Full memory_post MemoryPost(post, op, low, high);

@@ -12,6 +12,7 @@ use crate::epc::{Foreign, More};
 use crate::machine::spare_heap_for;
 use crate::processor::here;
 use crate::section::Section;
+use crate::section::valid::Lasts;
 use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use abi::gate::{BINDINGS_MAX, DEPTH_MAX, DONE, DOORSTEP, GATE_BASE, Record, slot};
@@ -353,7 +354,7 @@ impl Inner {
         self.reach.remove(&number);
         self.borrowed.forget(number);
         // What it was found to be allowed the next one of this number may not be.
-        (self.last, self.passed) = ([None, None], None);
+        (self.last, self.passed) = (Lasts::new(), None);
         self.asked.take_if(|asked| asked.level().is_none());
         self.domains[number as usize].take()
     }

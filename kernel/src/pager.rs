@@ -115,6 +115,8 @@ pub struct Missed {
     offset: u64,
     address: u64,
     access: Access,
+    /// Where it was missed is in the window of the thread's task.
+    in_window: bool,
     /// It was the kernel, in a call that is made again: its number and third argument, which the answer is written over.
     call: Option<(u64, u64)>,
 }
@@ -240,18 +242,24 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
     let old = core::mem::replace(&mut *pager, new);
     task.paged.store(pager.as_ref().map_or(0, |pager| pager.number), Ordering::SeqCst);
     task.shows_pager(if pager.is_some() { d.text.base } else { 0 });
+    let is_noted_otherwise = pager.is_some() != old.is_some();
     drop(pager);
     drop(old);
+    if is_noted_otherwise {
+        // From now on what they make invalid is noted as the task's, or is not any more.
+        let threads: Vec<_> = task.threads.lock().values().cloned().collect();
+        sched::in_stretches(threads, |thread| drop(thread.inner.lock().last.forget()));
+    }
     Ok(0)
 }
 
 /// An access has found a page that is not to be used. Its section is locked, and the list allows it.
 pub fn fault(thread: &Arc<Thread>, domain: &Arc<Domain>, place: &Place, address: u64, access: Access, state: MutexGuard<'_, State>) -> Result<(), Denial> {
-    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: None };
-    let may_change = place.window.is_some() || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL);
-    let seen = Seen::of(&thread.task, domain, place, access, may_change, &state);
+    let in_window = place.window.is_some();
+    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, in_window, call: None };
+    let seen = Seen::of(&thread.task, domain, place, access, &state);
     drop(state);
-    let asks = ask(thread, domain, missed, may_change, None);
+    let asks = ask(thread, domain, missed, None);
     if asks.is_ok() && let Some(seen) = seen {
         again::remember(thread, seen);
     }
@@ -267,12 +275,9 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
         None => thread.registers(|r| r.vector == VECTOR_SYSCALL && r.rax == Error::Absent.word()),
     };
     let Some(place) = domain.locate(address).filter(|_| is_refused) else { return result };
-    let may_change = {
-        let state = place.section.state.lock();
-        place.window.is_some() || state.acl.rights(&domain.subject).contains(Rights::CHANGE_ACL)
-    };
+    let in_window = place.window.is_some();
     let access = if write { Access::Write } else { Access::Read };
-    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, call: Some(call) };
+    let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, in_window, call: Some(call) };
     {
         let inner = &mut *thread.inner.lock();
         let r = inner.area.registers_mut();
@@ -280,7 +285,7 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
         // It is no call any more, for whoever ends a wait of it.
         (r.rax, r.rdx, r.vector) = (call.0, call.1, PAGE_FAULT);
     }
-    let denial = ask(thread, domain, missed, may_change, None).err()?;
+    let denial = ask(thread, domain, missed, None).err()?;
     let inner = &mut *thread.inner.lock();
     let r = inner.area.registers_mut();
     r.leave_call();
@@ -291,7 +296,7 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
 }
 
 /// Finds out whom to ask, and asks, or waits for who does.
-fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: bool, declined: Option<Who>) -> Result<(), Denial> {
+fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, declined: Option<Who>) -> Result<(), Denial> {
     let page = missed.offset / PAGE;
     let (depth, innermost) = {
         let inner = thread.inner.lock();
@@ -299,13 +304,14 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, may_change: b
         let by_short_way = || inner.asked.as_ref().and_then(|asked| asked.level());
         (inner.depth(), served.map(|served| served.pager.level).or_else(by_short_way))
     };
-    let (of_section, invalid) = {
+    let (of_section, invalid, is_of_task) = {
         let state = missed.section.state.lock();
         // Where it was cut short meanwhile the access is made again, and says so.
         let Some(kind) = state.misses(page).filter(|_| missed.offset < state.len) else { return Ok(()) };
-        (state.paged.pager.clone(), kind == miss::INVALID)
+        let invalid = kind == miss::INVALID;
+        (state.paged.pager.clone(), invalid, invalid && state.is_of_task(&thread.task, page, missed.in_window))
     };
-    let of_task = if invalid && may_change { thread.task.pager.lock().clone() } else { None };
+    let of_task = if is_of_task { thread.task.pager.lock().clone() } else { None };
     // Nor does a thread of the system's wait for a stranger.
     let in_call = depth > 0 || thread.task.user == USER_SYSTEM;
     let candidate = |pager: &Arc<Pager>| pager.candidate(domain, in_call);
@@ -442,7 +448,7 @@ pub fn returned(thread: &Arc<Thread>, served: Served, result: Result<[u64; 2], E
         }
         Ok([NOT_MINE, _]) => {
             let missed = served.missed.clone();
-            match ask(thread, &domain, missed, true, Some(served.who)) {
+            match ask(thread, &domain, missed, Some(served.who)) {
                 Ok(()) => None,
                 Err(denial) => Some(denial.detail),
             }

@@ -41,7 +41,7 @@ pub const TOLD: [u64; 6] = {
     let Weights { section, thread, frame } = WEIGHTS;
     [section.least, section.most, thread.least, thread.most, frame.least, frame.most]
 };
-const _: () = assert!(size_of::<Section>() <= 1200 && size_of::<Thread>() <= 2000 && size_of::<Task>() <= size_of::<Thread>());
+const _: () = assert!(size_of::<Section>() <= 1200 && size_of::<Thread>() <= 2080 && size_of::<Task>() <= size_of::<Thread>());
 /// Of a task that nobody pays for, and which no ledger counts.
 const ROOT: Weight = Weight { least: 0, most: WEIGHTS.thread.most };
 /// And of lists, which are charged as they are, but for what each section has of pages and of entries: of a stack, for the domain that has it and its view,
@@ -52,6 +52,8 @@ pub const ENTRY: u64 = 96;
 pub const GATES: u64 = 16 << 10;
 /// of a piece that says which pages are invalid, or clean,
 pub const MARKS: u64 = 128;
+/// of one that says by whom they were made so,
+pub const WHOSE: u64 = 640;
 /// of what is paid for with a frame otherwise: structures, codes of threads that have ended,
 pub const FRAME: u64 = 4 << 10;
 /// of a binding, which knows its text for as long as it is there,

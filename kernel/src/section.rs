@@ -42,7 +42,7 @@ use arch::frames::Frame;
 use arch::shown::MACHINE;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use pages::{Cut, Marks, PageMap};
+use pages::{Cut, Marks, PageMap, Whose};
 use quota::Resource;
 use spin::{Mutex, Once};
 
@@ -74,6 +74,8 @@ pub struct State {
     pub pages: PageMap<Arc<Frame>>,
     /// Pages that are not to be used, resident or not.
     pub invalid: Marks,
+    /// Which task has made each of them so, of those that have a pager.
+    pub whose: Whose,
     /// Who is asked for pages that are not there.
     pub paged: Paged,
     /// What of it memory operations know as queues and signals.
@@ -248,6 +250,7 @@ impl Section {
                 acl: Acl::with(new.entry),
                 pages: PageMap::new(len / PAGE),
                 invalid: Marks::new(),
+                whose: Whose::new(),
                 paged: Paged::default(),
                 structures: Registry::new(),
                 mapped: Vec::new(),
@@ -420,7 +423,7 @@ impl Section {
         let shared = state.shared.saturating_sub(freed);
         state.owner.counts_shared(state.shared, shared);
         state.shared = shared;
-        let pieces = state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE);
+        let pieces = state.invalid.cut(len / PAGE) + state.paged.clean.cut(len / PAGE) + state.whose.cut(len / PAGE);
         state.owner.release(Resource::Frames, freed + pieces);
         state.count_lists();
         state.len = len;

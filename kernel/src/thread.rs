@@ -22,7 +22,7 @@ use crate::processor::here;
 use crate::sched::{self, Unfinished};
 use crate::seat::NO_SEAT;
 use crate::section::Section;
-use crate::section::valid::Last;
+use crate::section::valid::Lasts;
 use crate::task::Task;
 use crate::view::View;
 use crate::wait::{self, Waiters};
@@ -90,8 +90,8 @@ pub struct Inner {
     /// For pagers that serve it.
     pub areas: Areas,
     pub patience: OwnPatience,
-    /// The last two sections whose pages it has made invalid or valid.
-    pub last: [Option<Last>; 2],
+    /// The last sections whose pages it has made invalid or valid.
+    pub last: Lasts,
     /// Of the plain call that last asked about pointers.
     pub passed: Option<Passed>,
     /// Its calls with which addresses were passed in sections that could not count them (section/passers.rs), by depth: the record, and how many there were before.
@@ -255,7 +255,7 @@ impl Thread {
                 bereft: Bereft::default(),
                 areas: Areas::new(),
                 patience: OwnPatience::new(),
-                last: [const { None }; 2],
+                last: Lasts::new(),
                 passed: None,
                 uncounted: BTreeMap::new(),
                 asked: None,

@@ -17,9 +17,9 @@ pub struct Candidate {
 /// A page that is not to be used, and whoever has something to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// It was made invalid, by whoever may change the section's list.
+    /// It was made invalid.
     pub invalid: bool,
-    /// The pager of the thread's task, if the fault concerns it: the page was made invalid, and the task is one that may do so.
+    /// The pager of the thread's task, if the fault concerns it: the page was made invalid by the task itself, or lies in its window.
     pub task: Option<Candidate>,
     pub section: Option<Candidate>,
     /// The thread is in a call: the text is a callee, and somebody else waits for it.

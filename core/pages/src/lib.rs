@@ -10,6 +10,7 @@ mod list;
 mod marks;
 mod row;
 mod survey;
+mod whose;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,6 +22,7 @@ pub use cut::Cut;
 pub use marks::Marks;
 pub use row::Row;
 pub use survey::Survey;
+pub use whose::Whose;
 
 /// A counted reference to a page of memory. Cloning it makes another owner of the same page.
 pub trait Page: Clone {

@@ -41,7 +41,6 @@ pub struct Seen {
     domain: u32,
     /// What a pager is told is needed to load from there and to store there; 0: whoever misses pages may not.
     needed: [u64; 2],
-    may_change: bool,
     /// The pager may make pages valid.
     may_validate: bool,
     /// The record that leads to the pager, and the key register's value by it.
@@ -121,7 +120,7 @@ impl Asked {
         let (who, pager) = (seen.who(), seen.pager);
         let Away { section, offset, write, key, outer, .. } = away?;
         let address = section.base + offset;
-        let missed = Missed { section, offset, address, access: if write { Access::Write } else { Access::Read }, call: None };
+        let missed = Missed { section, offset, address, access: if write { Access::Write } else { Access::Read }, in_window: false, call: None };
         Some(Served { area, pager, missed, who, key, outer })
     }
 }
@@ -132,7 +131,7 @@ impl Seen {
     }
 
     /// What is to be remembered of an access by which a page was missed, if the section's list alone allows it.
-    pub fn of(task: &Task, domain: &Domain, place: &Place, access: Access, may_change: bool, state: &State) -> Option<Seen> {
+    pub fn of(task: &Task, domain: &Domain, place: &Place, access: Access, state: &State) -> Option<Seen> {
         let rights = state.acl.rights(&domain.subject);
         let is_by_list = access != Access::Execute && rights.contains(access.needs());
         let section = &place.section;
@@ -141,7 +140,8 @@ impl Seen {
         if !is_plain {
             return None;
         }
-        let is_tasks = may_change && state.misses(place.offset / PAGE) == Some(miss::INVALID);
+        let page = place.offset / PAGE;
+        let is_tasks = state.misses(page) == Some(miss::INVALID) && state.is_of_task(task, page, false);
         let of_task = if is_tasks { task.pager.lock().clone() } else { None };
         let (of_task, pager) = match of_task {
             Some(pager) => (pager.number, pager),
@@ -155,7 +155,6 @@ impl Seen {
             reserve: section.reserve,
             domain: domain.number,
             needed: [Access::Read, Access::Write].map(|access| if rights.contains(access.needs()) { access.right().bits().into() } else { 0 }),
-            may_change,
             may_validate: false,
             record: 0,
             register: 0,
@@ -278,8 +277,9 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
             return None;
         }
         let why = state.misses(page)?;
-        // The task's own pager comes first, for pages that are invalid.
-        let of_task = if why == miss::INVALID && seen.may_change { thread.task.paged.load(Ordering::Relaxed) } else { 0 };
+        // The task's own pager comes first, for pages that the task has made invalid itself: mostly it has none.
+        let is_first = why == miss::INVALID && (is_tasks || state.whose.is_any()) && state.is_of_task(&thread.task, page, false);
+        let of_task = if is_first { thread.task.paged.load(Ordering::Relaxed) } else { 0 };
         if of_task != seen.of_task {
             return None;
         }

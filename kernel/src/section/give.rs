@@ -30,7 +30,7 @@ impl Section {
         if to.is_dead() {
             return Err(Error::Dead);
         }
-        let frames = state.charged + state.invalid.pieces() + state.paged.clean.pieces() + state.structures.frames();
+        let frames = state.charged + state.invalid.pieces() + state.paged.clean.pieces() + state.whose.pieces() + state.structures.frames();
         promise::look_for_given(to, &state.owner, state.listed.0, frames - state.shared)?;
         to.charge(Resource::Sections, 1)?;
         let undo_section = || to.release(Resource::Sections, 1);

@@ -65,7 +65,7 @@ impl State {
     pub fn count_lists(&mut self) {
         let stack = if self.stack.is_some() { promise::STACK } else { 0 };
         let gates = if self.has_gates { promise::GATES } else { 0 };
-        let marks = (self.invalid.pieces() + self.paged.clean.pieces()) * promise::MARKS;
+        let marks = (self.invalid.pieces() + self.paged.clean.pieces()) * promise::MARKS + self.whose.pieces() * promise::WHOSE;
         let entries = (self.acl.room() as u64).saturating_sub(promise::FIRST_ENTRIES) * promise::ENTRY;
         // (What clones have in common each of them may have by itself with the next page.)
         let pages = self.pages.bytes_of_lists().saturating_sub(promise::FIRST_PAGES);

@@ -34,7 +34,7 @@ pub fn end(base: u64) -> Result<(), Error> {
     stub::section_pager(&Trap, base, 0, 0, 0).map(drop)
 }
 
-/// From now on faults of this task's threads on invalid pages of sections that it may change go to `gate` first (0: no more).
+/// From now on faults of this task's threads on pages that it makes invalid itself from now on go to `gate` first (0: no more).
 ///
 /// # Errors
 /// What the kernel answers.

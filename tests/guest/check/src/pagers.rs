@@ -5,6 +5,7 @@ mod beyond;
 mod failures;
 mod missed;
 mod pages;
+mod whose;
 
 use crate::memory::{data, load, store, word};
 use crate::report::{Check, Outcome, doing, in_time};
@@ -30,6 +31,8 @@ pub const CHECKS: &[Check] = &[
     ("a_pager_validates", validates),
     ("a_page_is_valid_before_its_pager", valid_before),
     ("two_tasks_two_pagers_one_address", two_tasks),
+    ("a_tasks_pager_is_asked_for_its_own", whose::of_its_own),
+    ("who_has_made_a_page_invalid_is_paid_for", whose::paid),
     ("a_pager_declines", declines),
     ("one_asks_and_the_others_wait", waiters),
     ("registers_outlive_a_pager", registers),
@@ -267,9 +270,12 @@ fn two_tasks() -> Outcome {
         let how = run_role(&["task-pager", &format!("{base}")])?;
         same!((how.kind, how.code), (exit::EXITED, 0), "how the other task ended");
         same!(own.calls(), 0, "faults of the other task");
-        same!(load(base), 8, "what the other one has stored");
-        same!(own.calls(), 1, "the other one has left it invalid");
-        store(base, 7);
+        // The other one has left it invalid: that is no affair of this one's pager, and the page beside it is.
+        same!((read(base), own.calls()), (None, 0), "a page that the other one has made invalid");
+        same!((load(base + PAGE), own.calls()), (0, 1), "the page beside it");
+        same!(asked_of_task(), Some((2 * round + 2, 0)), "what is told of it then");
+        validate(base, PAGE).map_err(doing("validate"))?;
+        same!((load(base), own.calls()), (8, 0), "what the other one has stored");
     }
     own.set(Does::Refuse);
     invalidate(base, PAGE).map_err(doing("invalidate"))?;
@@ -421,6 +427,8 @@ fn registers() -> Outcome {
 pub use again::served as served_role;
 pub use beyond::{of_who_ends, role as beyond_role};
 pub use failures::{dying as dying_role, ending as ending_role, left as left_role, role as bad_role};
+pub use whose::role as whose_role;
+pub use whose::role as whose_role;
 
 /// Done in time, or not at all.
 fn soon<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {

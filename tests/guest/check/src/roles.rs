@@ -100,6 +100,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "validity" => crate::validity::role(),
         "invalid" => crate::validity::falls(at(0) != 0),
         "task-pager" => crate::pagers::role(at(0)),
+        "makes-invalid" => crate::pagers::whose_role(at(0), at(1)),
         "asks-its-pager" => crate::pagers::asks(at(0)),
         "served" => crate::pagers::served_role(at(0), at(1)),
         "bad-pager" => crate::pagers::bad_role(at(0)),

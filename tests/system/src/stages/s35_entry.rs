@@ -103,6 +103,8 @@ pub fn cases() -> Vec<Case> {
                 "a_pager_validates",
                 "a_page_is_valid_before_its_pager",
                 "two_tasks_two_pagers_one_address",
+                "a_tasks_pager_is_asked_for_its_own",
+                "who_has_made_a_page_invalid_is_paid_for",
                 "a_pager_declines",
                 "one_asks_and_the_others_wait",
                 "registers_outlive_a_pager",

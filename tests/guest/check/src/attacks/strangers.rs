@@ -70,7 +70,7 @@ fn good_scratch() -> Result<u64, alloc::string::String> {
     data(PAGE).map(|section| section.base()).map_err(doing("create"))
 }
 
-/// The peer may change the section, so the faults of its caller's task there would go to that task's pager.
+/// The client has made the page invalid itself, so the faults of its threads there would go to its task's pager, also those in the peer.
 fn of_the_task() -> Outcome {
     let (peer, good) = scene()?;
     let bad = data(PAGE).map_err(doing("create"))?;

@@ -56,8 +56,8 @@ pub fn cut() -> Outcome {
         let (section, of_section) = paged(2, Does::Validate, flags)?;
         let (of_task, gate) = own(Does::Cut)?;
         let at = section.base() + PAGE;
-        invalidate(at, PAGE).map_err(doing("invalidate"))?;
         pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
+        invalidate(at, PAGE).map_err(doing("invalidate"))?;
         let found = read(at);
         pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
         same!((found, of_task.calls()), (None, 1), "what is beyond the end");
