@@ -78,10 +78,11 @@ impl Tables {
     /// The table that has the entry of the 4 KiB page at `address`. What is done once is likely to be done again nearby.
     #[inline(always)]
     pub(crate) fn lowest(&mut self, mem: &mut impl TableMem, address: u64) -> Option<u64> {
-        let (span, [first, second]) = (address / span(2), &self.last);
+        let (span, [first, second, third]) = (address / span(2), &self.last);
         match span {
             _ if first.0 == span => Some(first.1),
             _ if second.0 == span => Some(second.1),
+            _ if third.0 == span => Some(third.1),
             _ => self.find_lowest(mem, address),
         }
     }
@@ -92,7 +93,7 @@ impl Tables {
             release(mem, directory, index(address, 2));
         }
         let table = below::<2>(mem, directory, address)?;
-        self.last = [(address / span(2), table), self.last[0]];
+        self.last = [(address / span(2), table), self.last[0], self.last[1]];
         Some(table)
     }
 }

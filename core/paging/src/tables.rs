@@ -29,12 +29,12 @@ pub trait TableMem {
 #[derive(Debug)]
 pub struct Tables {
     pub(crate) root: u64,
-    /// The two lowest tables that were last found, and for which addresses; [`NOWHERE`]: none.
-    pub(crate) last: [(u64, u64); 2],
+    /// The three lowest tables that were last found, and for which addresses; [`NOWHERE`]: none.
+    pub(crate) last: [(u64, u64); 3],
 }
 
 /// No address is in these spans of lowest tables.
-pub(crate) const NOWHERE: [(u64, u64); 2] = [(u64::MAX, 0); 2];
+pub(crate) const NOWHERE: [(u64, u64); 3] = [(u64::MAX, 0); 3];
 
 /// Whether bits 47 to 63 of the address are equal.
 pub(crate) const fn canonical(address: u64) -> bool {
