@@ -29,6 +29,8 @@ const FEW: usize = 4;
 /// `TooDeep`, `BadAddress` (its stack), `NoMemory`, what making a domain answers and what [`place::enters`] does: nothing has changed then.
 pub fn enter(thread: &Thread, inner: &mut Inner, text: &Arc<Section>, block: &Block, index: u64, words: [u64; 4], area: &mut Area) -> Result<usize, Error> {
     let depth = inner.depth();
+    // The callee may receive another message.
+    inner.area.write_down();
     if depth >= DEPTH_MAX {
         return Err(Error::TooDeep);
     }
@@ -60,18 +62,18 @@ pub fn left_at(inner: &Inner, caller: &Domain, callee: &Domain) -> u64 {
     if caller.number == callee.number { inner.area.registers().rsp } else { inner.left_of(callee) }
 }
 
-/// Enters, everything being found; what the thread has left is in `area` then. `sync` puts down where the thread is.
+/// Enters, everything being found; what the thread has left is in `area` then, with nothing of it elsewhere. `sync` puts down where the thread is.
 #[inline(always)]
 pub fn arrive(inner: &mut Inner, caller: u32, arrival: Arrival, words: [u64; 4], area: &mut Area, sync: impl FnOnce(&mut Inner)) {
     let Arrival { depth, record, entry, index, left, stack } = arrival;
-    inner.gate.set_sp(caller, inner.area.registers().rsp);
+    inner.gate.set_sp(caller, inner.area.as_saved().rsp);
     inner.gate.set_frame(depth + 1, Frame { rip: BY_KERNEL | MORE, sp: left, record });
     inner.gate.set_top(depth + 1);
     sync(inner);
     inner.area.save_vector_state();
     core::mem::swap(&mut inner.area, area);
     let [rdi, rsi, r12, r13] = words;
-    *inner.area.registers_mut() = Registers { rdi, rsi, r12, r13, r14: index, rbx: record, ..Registers::start(entry, stack) };
+    *inner.area.as_saved_mut() = Registers { rdi, rsi, r12, r13, r14: index, rbx: record, ..Registers::start(entry, stack) };
     fpu::scrub(None);
 }
 

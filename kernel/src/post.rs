@@ -30,6 +30,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
 use zerocopy::IntoBytes;
 
+mod ended;
 mod doze;
 mod ends;
 mod had;
@@ -39,6 +40,8 @@ pub mod notice;
 mod purse;
 pub mod put_by;
 pub mod short;
+use ended::{Ended, fail};
+pub use ended::goes_on;
 
 pub use ends::{domain_gone, fell_out, given, sits, text_ended, thread_ended};
 pub use had::{deleted, free, get};
@@ -63,6 +66,8 @@ pub struct Part {
     /// Its record; 0: it has none yet.
     record: AtomicU32,
     /// The wait of the scheduler's that is a wait for a message; 0: none.
+    /// The slot where the message lies that it goes on with, until it does; 0: none.
+    slot: AtomicU32,
     wait: AtomicU64,
 }
 
@@ -172,8 +177,10 @@ fn with<T>(
 
 /// Registers as hands: what is sent is in them, and what comes.
 pub struct Registered<'a> {
-    frame: &'a mut Frame,
+    frame: &'a Frame,
     woken: Option<Woken>,
+    /// Where the message lies that was there.
+    came: Option<Lies>,
 }
 
 impl Hands for Registered<'_> {
@@ -201,8 +208,10 @@ impl Hands for Registered<'_> {
         kept();
     }
 
-    fn show(&mut self, _: Lies, letter: &Letter) {
-        show(self.frame, letter);
+    /// Its registers are loaded from there when the thread goes on.
+    fn show(&mut self, lies: Lies, _: &Letter) -> bool {
+        self.came = Some(lies);
+        true
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
@@ -217,12 +226,6 @@ fn kept() {
     arch::percpu::count_message();
 }
 
-/// A message to where the kernel proper has its receiver's registers.
-fn show(frame: &mut Frame, letter: &Letter) {
-    copied(WORDS);
-    frame.take(letter.registers());
-}
-
 /// Who has sent the message.
 #[inline(always)]
 fn say(frame: &mut Frame, from: &Sender) {
@@ -231,20 +234,6 @@ fn say(frame: &mut Frame, from: &Sender) {
     frame.rsi = from.user;
     frame.r15 = from.task;
     frame.rax = 0;
-}
-
-/// A wait that ended without a message; nothing is left of whoever ran here before.
-fn fail(frame: &mut Frame, error: Error) {
-    *frame = frame.bare();
-    frame.rax = error.word();
-}
-
-/// What a wait that is over has ended with, in registers. `None`: it is not over.
-fn collect(receiver: u32, frame: &mut Frame) -> Option<()> {
-    if let Err(error) = pool().collect_into(receiver, |letter| show(frame, letter))? {
-        fail(frame, error);
-    }
-    Some(())
 }
 
 fn body_of(thread: &Thread) -> Body {
@@ -299,7 +288,7 @@ pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: 
 
 /// `post_receive`.
 pub fn receive(thread: Saved<'_>, d: &Domain, post: u64, count: u64, timeout: u64) {
-    let posts: Result<Vec<(u64, Rights)>, Error> = match count {
+    let posts = match count {
         0 => Err(Error::BadArgument),
         1 => Ok([(post, Rights::READ)].into()),
         2..=SEVERAL_MAX => {
@@ -379,8 +368,8 @@ fn run(
         return thread.answer(Err(Error::Busy));
     }
     let ticket = short::begin_wait(thread);
-    let mut frame = thread.registers(Frame::of);
-    let mut hands = Registered { frame: &mut frame, woken: None };
+    let frame = thread.registers(Frame::of);
+    let mut hands = Registered { frame: &frame, woken: None, came: None };
     let lends = hands.lend() != 0;
     let until = arch::time::now().checked_add(timeout).filter(|_| timeout != 0);
     let step = with(&thread, d, &posts, |by, permits| {
@@ -390,23 +379,21 @@ fn run(
             step => Ok(step),
         }
     });
-    let woken = hands.woken;
-    let (waits, error) = match step {
-        Ok(Step::Waits(_)) => (true, None),
-        Ok(Step::Came) => (false, None),
-        Ok(Step::Ended(error) | Step::Refused(error)) | Err(error) => (false, Some(error)),
+    let Registered { woken, came, .. } = hands;
+    let ended = match step {
+        Ok(Step::Waits(_)) => None,
+        Ok(Step::Came) => Some(Ended::there(&thread, came)),
+        Ok(Step::Ended(error) | Step::Refused(error)) | Err(error) => Some(Ended::Failed(error)),
     };
-    if !waits {
+    let waits = ended.is_none();
+    if let Some(ended) = ended {
         let record = thread.part.record();
         pool().no_limit(record);
-        if let Some(error) = error {
-            fail(&mut frame, error);
-        }
         if lends && record != 0 {
             loan::end(&pool().woken(record));
         }
         // It waits no more in the pool, so nobody else ends this wait.
-        frame.give(thread.inner.lock().area.registers_mut());
+        ended.give(&thread);
         sched::end_wait(&thread, ticket);
         forget_wait(&thread, ticket);
     }
@@ -443,26 +430,17 @@ fn end(woken: Woken, here: bool) {
         return;
     }
     let ticket = thread.part.wait.load(Ordering::SeqCst);
-    let mut frame = Frame::default();
-    if collect(woken.receiver, &mut frame).is_none() {
-        return;
-    }
-    // A notice comes from no thread.
-    let called = frame.rax == 0 && frame.rbx == 0;
-    let note = || {
-        if called {
-            line::calls(&thread, frame.rbp);
-        }
-    };
+    let Some(ended) = Ended::collected(woken.receiver) else { return };
+    let note = || ended.notice().into_iter().for_each(|place| line::calls(&thread, place));
     if thread.seat.load(Ordering::Relaxed) != NO_SEAT {
         // It decides on another processor, which may end that wait (seat/errand.rs): only who is first changes its registers.
-        sched::wake_with(&thread, ticket, |registers| {
+        sched::wake_written(&thread, ticket, || {
             note();
-            frame.give(registers);
+            ended.give(&thread);
         });
     } else {
         // Whoever has got what this wait has ended with is the only one to end it, and until then its thread goes on nowhere: so one lock after the other.
-        frame.give(thread.inner.lock().area.registers_mut());
+        ended.give(&thread);
         if here {
             sched::hand_over(&thread, ticket, note);
         } else {

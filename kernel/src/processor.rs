@@ -8,6 +8,7 @@ use crate::sched::Timeout;
 use crate::thread::Thread;
 use crate::trace::{self, Trace};
 use crate::seat::Office;
+use ::post::Lies;
 use ::sched::{PutBy, Roll, Timers};
 use abi::layout::PAGE;
 use abi::trace::kind;
@@ -69,6 +70,8 @@ pub struct Processor {
     alarm: AtomicU64,
     /// Record of the thread whose wait the short way of a message has ended here, for the kernel proper to do the rest; 0: nobody's.
     pub posted: AtomicU32,
+    /// Where the message lies that its caller goes on with, if one was there.
+    pub came: Only<Option<Lies>>,
     /// The same of one who is to go on here when the running thread waits, or who rests here while nobody runs.
     pub put_by: PutBy,
     /// Set when the running thread should make room.
@@ -108,6 +111,7 @@ impl Processor {
             next_timer: AtomicU64::new(u64::MAX),
             alarm: AtomicU64::new(u64::MAX),
             posted: AtomicU32::new(0),
+            came: Only::new(index, None),
             put_by: PutBy::default(),
             reschedule: AtomicBool::new(false),
             breaths: AtomicU32::new(0),

@@ -137,7 +137,7 @@ struct Calls {
 impl Calls {
     /// `None`: there is nowhere to return to.
     fn of(inner: &Inner) -> Option<Calls> {
-        let r = inner.area.registers();
+        let r = inner.area.as_saved();
         let arguments = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
         (r.rip < SPACE_END).then(|| Calls { domain: inner.domain.clone(), number: r.rax, arguments })
     }

@@ -250,8 +250,9 @@ pub trait Hands {
     fn wake(&mut self, woken: Woken);
     /// What is in them was written down, where it lies until it is received.
     fn written(&self) {}
-    /// A message that was there, and where it lies ([`Pool::letter`]).
-    fn show(&mut self, lies: Lies, letter: &Letter);
+    /// A message that was there, and where it lies ([`Pool::letter`]). Whether it is to stay there, in a slot: then whoever has these gives that back
+    /// ([`Pool::done_with`]), and until then its sender pays for it.
+    fn show(&mut self, lies: Lies, letter: &Letter) -> bool;
     /// The list of this post has changed in the middle of the call: whether it lets the caller receive there. No lock is held.
     ///
     /// # Errors
@@ -305,8 +306,9 @@ impl Hands for Own<'_> {
         self.woken = Some(woken);
     }
 
-    fn show(&mut self, _: Lies, letter: &Letter) {
+    fn show(&mut self, _: Lies, letter: &Letter) -> bool {
         self.came = Some((letter.post(), letter.read()));
+        false
     }
 
     /// Whoever has these asks for the permits again.
@@ -325,7 +327,7 @@ pub(crate) fn is_well_formed(lend: u16) -> bool {
 /// Where a message lies that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lies {
-    /// In this slot, which belongs to the processor again.
+    /// In this slot: it belongs to the processor again, or stays with who has received it.
     Slot(u32),
     /// In the record of who has received it.
     Record(u32),

@@ -271,26 +271,28 @@ impl Pool {
         }
     }
 
-    /// Reads a message and gives its slot back.
+    /// Reads a message, and gives its slot back if it is not to stay there.
     fn take(&self, popped: Popped, by: impl By, hands: &mut impl Hands) -> Step {
         match popped {
             Popped::Slot(slot) => {
                 let lies = Lies::Slot(slot);
                 let letter = self.letter(lies);
-                hands.show(lies, letter);
+                let stays = hands.show(lies, letter);
                 self.note_holder(letter, Holder { receiver: by.receiver(), domain: by.domain() });
-                self.done_with(slot, by.processor());
+                if !stays {
+                    self.done_with(slot, by.processor());
+                }
             }
             Popped::Record(receiver) => {
                 let lies = Lies::Record(receiver);
-                hands.show(lies, self.letter(lies));
+                _ = hands.show(lies, self.letter(lies));
             }
         }
         Step::Came
     }
 
-    /// A message that was received ([`Hands::show`]). It lies there until the next one is written down there: into a slot by the processor that has
-    /// received it, which keeps that for itself ([`crate::slots::Slots::give`]), or for the same thread.
+    /// A message that was received ([`Hands::show`]). It lies there until the next one is written down there: into a slot that was given back ([`Pool::done_with`]) by the
+    /// processor that has done so, which keeps that for itself ([`crate::slots::Slots::give`]), or into the record of the same thread.
     #[inline]
     pub fn letter(&self, lies: Lies) -> &Letter {
         match lies {

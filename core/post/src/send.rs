@@ -134,8 +134,8 @@ impl Pool {
         Ok(())
     }
 
-    /// A message has been read: its slot is free, and nobody pays for it any more.
-    pub(crate) fn done_with(&self, slot: u32, processor: usize) {
+    /// A message has been read: its slot is free, and nobody pays for it any more. By its processor, with interrupts off.
+    pub fn done_with(&self, slot: u32, processor: usize) {
         let account = self.slots.at(slot).account.load(Ordering::Relaxed);
         self.slots.give(processor, slot);
         self.accounts.release(account);

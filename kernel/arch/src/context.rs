@@ -1,10 +1,12 @@
 //! The saved state of a thread: registers as `entry.S` saves them, and vector state.
 
 use crate::fpu;
+use crate::percpu::{self, block};
+use crate::post::{Frame, Kept};
 use abi::frame::Vectors;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 
 /// General registers in the order in which `entry.S` pushes them (lowest address first).
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +45,9 @@ pub const VECTOR_FULL: u64 = 0x101;
 
 /// Bytes of `syscall`.
 const SYSCALL_LEN: u64 = 2;
+/// Mark of a context that goes on with the registers of a message that lies elsewhere: at the address that is in [`Registers::error`]. Known to `entry.S`, which tells it
+/// from all others by the overflow of a comparison.
+const VECTOR_MESSAGE: u64 = 1 << 63;
 
 const USER_CODE: u64 = 0x23;
 const USER_DATA: u64 = 0x1b;
@@ -98,6 +103,8 @@ impl Registers {
 
 struct Inner {
     registers: UnsafeCell<Registers>,
+    /// The message that it goes on with, if that lies elsewhere yet (K1-48): then only where it goes on is here, until somebody asks for the rest.
+    message: Cell<Option<Kept>>,
     vector_state: UnsafeCell<fpu::State>,
 }
 
@@ -123,6 +130,7 @@ impl Area {
     pub fn new(registers: Registers) -> Area {
         Area(Box::new(Inner {
             registers: UnsafeCell::new(registers),
+            message: Cell::new(None),
             vector_state: UnsafeCell::new(fpu::State::clean()),
         }))
     }
@@ -134,13 +142,61 @@ impl Area {
 
     #[inline]
     pub fn registers(&self) -> &Registers {
-        // SAFETY: no `&mut` exists while `&self` does; assembly writes only while user code runs.
+        self.write_down();
+        // SAFETY: no `&mut` exists while `&self` does (nor does `write_down` make one: nothing lies elsewhere now); assembly writes only while user code runs.
         unsafe { &*self.0.registers.get() }
     }
 
     #[inline]
     pub fn registers_mut(&mut self) -> &mut Registers {
+        self.write_down();
         self.0.registers.get_mut()
+    }
+
+    /// The same where no message can lie elsewhere: the thread runs, and has not waited since it came into the kernel. Of any other one: only where it goes on.
+    #[inline(always)]
+    pub fn as_saved(&self) -> Registers {
+        // SAFETY: as for `registers`.
+        unsafe { *self.0.registers.get() }
+    }
+
+    /// Where they are.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> *const Registers {
+        self.0.registers.get()
+    }
+
+    #[inline(always)]
+    pub fn as_saved_mut(&mut self) -> &mut Registers {
+        self.0.registers.get_mut()
+    }
+
+    /// The thread has called, and goes on with this message, which lies there until it does.
+    pub fn goes_on_with(&mut self, message: Kept) {
+        self.0.message.set(Some(message));
+    }
+
+    /// A message that lies elsewhere is here from now on.
+    #[inline(always)]
+    pub fn write_down(&self) {
+        if self.0.message.get().is_some() {
+            self.copy_message();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_message(&self) {
+        let Some(Kept(message)) = self.0.message.take() else { return };
+        // SAFETY: only `goes_on_with` has left a message here, which had the area for itself, and whoever has asked for the registers since has come by
+        // here: there is no reference to them.
+        let registers = unsafe { &mut *self.0.registers.get() };
+        let mut frame = Frame::default();
+        frame.take(message);
+        frame.give(registers);
+        let counters = &block().counters;
+        percpu::add(&counters.copied_bytes, size_of::<[u64; 6]>() as u64);
+        percpu::add(&counters.copies, 1);
     }
 
     /// Saves this processor's vector state here. The thread of this area must be the one that ran last.
@@ -186,14 +242,14 @@ impl Area {
     /// When the registers would not lead there: a bug in the kernel.
     #[inline(always)]
     pub fn resume(&mut self, supervisor: bool) -> Resume {
-        if self.registers().rip >= HALF {
+        if self.as_saved().rip >= HALF {
             // The program jumped, or returns, to where no code can be: the fetch at 0 faults in its own name.
-            self.registers_mut().rip = 0;
+            self.0.registers.get_mut().rip = 0;
         }
         if supervisor {
             // However it came in (`syscall` says nothing about the mode that it was in), and whatever it has set of the processor's own
             // flags. `sysret` leads to user mode only.
-            let registers = self.registers_mut();
+            let registers = self.0.registers.get_mut();
             (registers.cs, registers.ss) = (SYSTEM_CODE, SYSTEM_DATA);
             registers.rflags = registers.rflags & (FLAGS_USER | FLAGS_HARMLESS) | FLAGS_DEFAULT;
             if registers.vector == VECTOR_SYSCALL {
@@ -206,5 +262,16 @@ impl Area {
         assert!(safe, "a thread would leave the kernel with unsafe registers: {:#x?}", self.registers());
         crate::entry::set_save_area(registers);
         Resume(registers)
+    }
+
+    /// The same on the way out that looks around, by which everybody leaves who has waited: a message that he goes on with may lie elsewhere.
+    #[inline(always)]
+    pub fn resume_as_left(&mut self, supervisor: bool) -> Resume {
+        let resume = self.resume(supervisor);
+        if let Some(Kept(message)) = self.0.message.take() {
+            let registers = self.0.registers.get_mut();
+            (registers.vector, registers.error) = (VECTOR_MESSAGE, message.as_ptr() as u64);
+        }
+        resume
     }
 }

@@ -37,6 +37,10 @@
 .set SUPERVISOR, 1                                   # in a root: its view is one of a text in supervisor mode (tables.rs)
 .set IMAGE_HALF, 0xffff8780                         # upper half of all addresses of the kernel's code
 .set AT_VECTOR, 15 * 8
+.set AT_ERROR, 16 * 8
+.set AT_RIP, 17 * 8
+.set AT_FLAGS, 19 * 8
+.set AT_RSP, 20 * 8
 .set ERROR_BEFORE_END, 48                           # from the end of Registers back
 
 # One more of what only programs read, if they are told (shown.rs).
@@ -139,7 +143,8 @@ resume:
     mov 40(%rsp), %rsp
     swapgs
     sysretq
-1:  pop %r15
+1:  jo post_resume                                  # with a message that lies elsewhere: post.S (context.rs, VECTOR_MESSAGE)
+    pop %r15
     pop %r14
     pop %r13
     pop %r12

@@ -203,7 +203,7 @@ impl Card {
     /// The thread leaves the kernel with this area and gate: where the short ways find them.
     #[inline]
     pub fn leaves(&self, area: &Area, gate: &Gate) {
-        set(&self.context, core::ptr::from_ref(area.registers()) as u64 + size_of::<Registers>() as u64);
+        set(&self.context, area.place() as u64 + size_of::<Registers>() as u64);
         set(&self.roots, gate.roots());
     }
 

@@ -102,6 +102,15 @@ post_on_from_there:                                 # rsp may be where a message
     mov $0x202, %r11d
     mov %gs:SCRATCH, %rsp
     go_back
+post_resume:                                        # rsp = the Registers of one who has waited: where he goes on, and where his message lies
+    mov AT_RIP(%rsp), %rcx
+    mov AT_FLAGS(%rsp), %r11
+    mov AT_RSP(%rsp), %rax
+    mov %rax, %gs:SCRATCH
+    mov AT_ERROR(%rsp), %rsp                        # nothing is pushed
+    take_message
+    mov %gs:SCRATCH, %rsp
+    go_back
 post_took:                                          # the caller goes on, with a message that was kept; it has said where when it called
     tell STAYS
     mov %gs:BEARER, %r8

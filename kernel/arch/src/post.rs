@@ -36,7 +36,7 @@ const REGISTERS: usize = offset_of!(Frame, rip) / size_of::<u64>();
 
 /// A message that is kept: the same registers, in the order of a [`Frame`].
 #[derive(Clone, Copy)]
-pub struct Kept(&'static [AtomicU64; REGISTERS]);
+pub struct Kept(pub(crate) &'static [AtomicU64; REGISTERS]);
 
 impl Kept {
     #[inline(always)]

@@ -232,7 +232,7 @@ fn attends(here: &Processor) -> Resume {
 
 #[inline(always)]
 fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u64, write: bool) -> Option<Resume> {
-    let rip = inner.area.registers().rip;
+    let rip = inner.area.as_saved().rip;
     if is_gate(rip) || rip & BY_KERNEL != 0 {
         return None;
     }
@@ -265,7 +265,7 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         return None;
     }
     // (Nobody's frames lie on another one's stack.)
-    let left = if caller.number == callee.number { inner.area.registers().rsp } else { inner.gate.sp(callee.number) };
+    let left = if caller.number == callee.number { inner.area.as_saved().rsp } else { inner.gate.sp(callee.number) };
     let stack = aside::stack(callee, left).ok()?;
     let page = offset / PAGE;
     let section = seen.section.upgrade()?;

@@ -1,7 +1,8 @@
 //! Ends of what the pool knows: threads, texts, domains.
 
-use super::{domain_of, limit, pool, wake};
+use super::{domain_of, goes_on, limit, pool, wake};
 use crate::domain::Domain;
+use crate::processor::here;
 use crate::section::Section;
 use crate::thread::Thread;
 use ::post::Holder;
@@ -39,6 +40,9 @@ pub fn sits(thread: &Thread) {
 
 /// A thread has ended.
 pub fn thread_ended(thread: &Thread) {
+    // It does not go on with what it has received.
+    thread.inner.lock().area.write_down();
+    goes_on(here(), thread);
     let record = limit::forget(thread);
     if record != 0 {
         pool().close_receiver(record, wake);

@@ -112,8 +112,9 @@ impl<const LIMITED: bool> Hands for Carrier<'_, LIMITED> {
     }
 
     /// Its registers are loaded from there, if the caller goes on by the short way.
-    fn show(&mut self, lies: Lies, _: &Letter) {
+    fn show(&mut self, lies: Lies, _: &Letter) -> bool {
         self.left.came = Some(lies);
+        true
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
@@ -292,15 +293,17 @@ fn slowly(left: &mut Left, own: &'static Card, step: Step, dozes: bool) -> Way {
         }
         Step::Came => {
             own.rise();
-            let letter = came.map(|lies| pool().letter(lies));
             if woken.is_none()
                 && !is_lent
-                && let Some(letter) = letter
+                && let Some(lies) = *came
             {
-                return Way::Took(Kept::new(letter.registers()));
+                if let Lies::Slot(slot) = lies {
+                    // This processor is the next one to write there.
+                    pool().done_with(slot, processor);
+                }
+                return Way::Took(Kept::new(pool().letter(lies).registers()));
             }
-            // The kernel proper keeps its registers.
-            letter.into_iter().for_each(|letter| show(frame, letter));
+            *here().came.hold() = *came;
             return if is_lent { take_back_first(*woken) } else { leave(*woken) };
         }
     }
@@ -356,6 +359,10 @@ pub fn goes_on(thread: &Thread, here: &Processor) {
     let resumed = {
         let mut wait = thread.wait.lock();
         let resumed = wait.life.resume(here.index);
+    let came = here.came.hold().take();
+    if came.is_some() {
+        Ended::there(thread, came).give(thread);
+    }
         if resumed {
             thread.processor.store(here.index, Ordering::SeqCst);
             thread.shows(abi::task::state::RUNNING);
@@ -443,7 +450,7 @@ pub fn lay_down(thread: &Thread, inner: &Inner) -> Option<u64> {
     if inner.domain.is_secret() || inner.domain.text.place.is_nsys() {
         return None;
     }
-    thread.card.lay_down(inner.area.registers(), inner.domain.number);
+    thread.card.lay_down(&inner.area.as_saved(), inner.domain.number);
     Some(ticket)
 }
 

@@ -8,7 +8,7 @@ use crate::thread::Thread;
 use crate::trace;
 use ::sched::BEAT_NS;
 use alloc::sync::Arc;
-use arch::context::Resume;
+use arch::context::{Area, Resume};
 use arch::{cpu, log_out, time};
 use core::sync::atomic::Ordering;
 
@@ -42,12 +42,18 @@ pub(super) fn go(here: &Processor, thread: &Arc<Thread>) -> Resume {
     };
     set_alarm(here, [also, place::looks_at(here)].into_iter().flatten().min());
     trace::leaves(here, thread);
-    go_on(here, &mut here.local.hold())
+    post::goes_on(here, thread);
+    go_on_by(here, &mut here.local.hold(), Area::resume_as_left)
 }
 
 /// Leaves the kernel as the running thread: its view, its segment bases, its registers.
 #[inline]
 pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
+    go_on_by(here, local, Area::resume)
+}
+
+#[inline(always)]
+fn go_on_by(here: &Processor, local: &mut Local, resume: impl FnOnce(&mut Area, bool) -> Resume) -> Resume {
     let Local { current, keep, segments, secret, .. } = local;
     let thread = current.as_ref().expect("user code runs on a thread");
     let inner = &mut *thread.inner.lock();
@@ -62,7 +68,7 @@ pub fn go_on(here: &Processor, local: &mut Local) -> Resume {
         *segments = wanted;
         cpu::set_segment_bases(wanted.0, wanted.1);
     }
-    let resume = inner.area.resume(inner.domain.supervisor);
+    let resume = resume(&mut inner.area, inner.domain.supervisor);
     here.enter_user();
     resume
 }

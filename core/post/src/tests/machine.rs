@@ -255,8 +255,9 @@ impl Hands for Carrying<'_> {
         self.woken = Some(woken);
     }
 
-    fn show(&mut self, _: Lies, letter: &Letter) {
+    fn show(&mut self, _: Lies, letter: &Letter) -> bool {
         self.came = Some((letter.post(), letter.read()));
+        false
     }
 
     fn may_receive(&self, post: u32, by: impl By) -> Result<(), Error> {
