@@ -377,8 +377,8 @@ calls! {
     0x62 Full post_send PostSend(post, back, limit);
     /// Sends up to `post::MANY_MAX` messages: `count` records `post::Body` from `address` on, or with `same` 1 the first one `count` times. Value: how many.
     0x63 Full post_send_many PostSendMany(post, address: read, count, same);
-    /// Receives from `post`, or with `count` above 1 from the first of the posts whose addresses lie at `post`. Waits at most `timeout` ns (0: not at all). Needs `READ`.
-    0x64 Full post_receive PostReceive(post: read, count, timeout);
+    /// Receives from `post`, or with `count` above 1 from the first of so many posts that has a message: this one and those in `r10 r8 r9 r12 r13 r14 r15`. Waits at most `timeout` ns (0: not at all). Needs `READ`.
+    0x64 Full post_receive PostReceive(post, count, timeout);
     /// Sends the message in the registers to `post`, and receives at `at` in one step. `at` 0: asks, and waits for the answer only.
     0x65 Full post_call PostCall(post, at, timeout);
     /// Answers a question, or a message with a loan, that the caller has received, and receives at `at` in one step (0: does not).

@@ -3,7 +3,8 @@
 //! A message goes in at `post_send`, `post_call` and `post_answer` with its six words in `r10 r8 r9 r12 r13 r14` and [`head`] in `r15`.
 //! One that is received comes out in the same six, and besides: `rdx` head, `rdi` where its answer goes, `rbx` the sender's
 //! thread, `rbp` its text and (in the low bits) its node, `rsi` its user, `r15` its task. All that a caller keeps over `post_receive`,
-//! `post_call` and `post_answer` is `rsp`: vector registers are lost, and the control words have their defaults.
+//! `post_call` and `post_answer` is `rsp`: vector registers are lost, and the control words have their defaults. Who receives at several posts says which in the registers
+//! of a message: the second one's address is in the place of the first word, and the eighth one's in that of the head.
 //!
 //! Where an answer goes is a post's address, or a [`QUESTION`] that is answered with `post_answer`. Of a message that `post_send` has lent memory with
 //! it is the [`LOAN`], and of the message that says how that has ended, too: the answer, or one from thread 0 with the operation of what was sent,

@@ -28,10 +28,9 @@ use arch::post::Frame;
 use arch::shown::Page;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spin::Once;
-use zerocopy::IntoBytes;
 
-mod ended;
 mod doze;
+mod ended;
 mod ends;
 mod had;
 pub mod limit;
@@ -40,9 +39,9 @@ pub mod notice;
 mod purse;
 pub mod put_by;
 pub mod short;
+
 use ended::{Ended, fail};
 pub use ended::goes_on;
-
 pub use ends::{domain_gone, fell_out, given, sits, text_ended, thread_ended};
 pub use had::{deleted, free, get};
 pub use loan::cancel;
@@ -66,9 +65,9 @@ pub struct Part {
     /// Its record; 0: it has none yet.
     record: AtomicU32,
     /// The wait of the scheduler's that is a wait for a message; 0: none.
+    wait: AtomicU64,
     /// The slot where the message lies that it goes on with, until it does; 0: none.
     slot: AtomicU32,
-    wait: AtomicU64,
 }
 
 fn pool() -> &'static Pool {
@@ -144,6 +143,7 @@ fn with<T>(
 ) -> Result<T, Error> {
     let owner = d.text.owner();
     let sends = posts.iter().any(|(_, right)| *right == Rights::CALL);
+    let among = posts.len() > 1 && !sends;
     let known = || pool().known(thread.part.record(), d.number, 0).map_or(0, |known| known.account());
     let account = if sends { account(&owner).unwrap_or(0) } else { known() };
     let mut receiver = thread.part.record();
@@ -166,7 +166,7 @@ fn with<T>(
         let mut all = [Permit::default(); SEVERAL_MAX as usize];
         for (permit, (post, right)) in all.iter_mut().zip(posts) {
             let number = number(machine().node, *post).ok_or(Error::NotFound)?;
-            *permit = pool().permit_for(&by, (number, *post), *right, || named(*post)?.0.check(d, *right))?;
+            *permit = pool().permit_for(&by, (number, *post), (*right, among), || named(*post)?.0.check(d, *right))?;
         }
         match call(&by, &all[..posts.len()]) {
             Err(Error::Changed) => {}
@@ -286,15 +286,19 @@ pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: 
     sent
 }
 
+/// The posts at which somebody receives who calls with this frame, the first of them and then those in the registers of a message.
+fn several(first: u64, frame: &Frame) -> [u64; SEVERAL_MAX as usize] {
+    let Frame { words: [a, b, c, d, e, f], r15, .. } = *frame;
+    [first, a, b, c, d, e, f, r15]
+}
+
 /// `post_receive`.
 pub fn receive(thread: Saved<'_>, d: &Domain, post: u64, count: u64, timeout: u64) {
     let posts = match count {
         0 => Err(Error::BadArgument),
-        1 => Ok([(post, Rights::READ)].into()),
-        2..=SEVERAL_MAX => {
-            let mut list = [0u64; SEVERAL_MAX as usize];
-            let list = &mut list[..count as usize];
-            claim::read(d, post, list.as_mut_bytes()).map(|()| list.iter().map(|post| (*post, Rights::READ)).collect())
+        1..=SEVERAL_MAX => {
+            let posts = thread.registers(|registers| several(post, &Frame::of(registers)));
+            Ok(posts[..count as usize].iter().map(|post| (*post, Rights::READ)).collect())
         }
         _ => Err(Error::TooBig),
     };

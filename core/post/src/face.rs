@@ -23,6 +23,19 @@ struct Kept {
     post: AtomicU32,
 }
 
+impl Kept {
+    #[inline(always)]
+    fn permit(&self, needed: Rights) -> Permit {
+        Permit::new(self.post.load(Ordering::Relaxed), self.epoch.load(Ordering::Relaxed), needed)
+    }
+
+    fn set(&self, name: u64, permit: &Permit) {
+        self.epoch.store(permit.epoch, Ordering::Relaxed);
+        self.post.store(permit.post(), Ordering::Relaxed);
+        self.name.store(name, Ordering::Relaxed);
+    }
+}
+
 /// A cache of what the kernel knows of a domain, and of access lists, never more than these say (invariant 7). Only its own
 /// thread's processor writes it, except for [`Face::forget`].
 #[derive(Debug, Default)]
@@ -38,14 +51,20 @@ pub(crate) struct Face {
 /// Distance of the names of posts.
 const STEP: u64 = abi::layout::GRANULE;
 
-/// A name that is never looked for at this place: where no permit is kept. (A caller may name anything, 0 too.)
+/// A name that is never looked for at this place, nor is it a [moved] one's: where no permit is kept. (A caller may name anything, 0 too.)
 fn nowhere(at: usize) -> u64 {
-    (at as u64 / 2 + 1) * STEP
+    (at as u64 / 2 + 2) * STEP
 }
 
 fn place(name: u64, needed: Rights) -> usize {
     // A sender's and a receiver's permit for the same post are different ones.
     (name / STEP * 2 + u64::from(needed == Rights::READ)) as usize % KEPT
+}
+
+/// How a receiver's permit is called in a sender's place, where it is if another receiver's has put it out. Nobody looks for that name there: of a name and its complement
+/// one is an even number of steps and the other an odd one, so their places are two.
+fn moved(name: u64) -> u64 {
+    !name
 }
 
 impl Face {
@@ -66,8 +85,26 @@ impl Face {
     #[inline(always)]
     fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         let kept = &self.permits[place(name, needed)];
-        let (post, epoch) = (kept.post.load(Ordering::Relaxed), kept.epoch.load(Ordering::Relaxed));
-        (kept.name.load(Ordering::Relaxed) == name).then(|| Permit::new(post, epoch, needed))
+        let permit = kept.permit(needed);
+        (kept.name.load(Ordering::Relaxed) == name).then_some(permit)
+    }
+
+    /// The same of a receiver who waits at several posts, whose permits have more room.
+    fn permit_among(&self, name: u64) -> Option<Permit> {
+        let kept = &self.permits[place(name, Rights::CALL)];
+        let is_moved = || kept.name.load(Ordering::Relaxed) == moved(name);
+        self.permit(name, Rights::READ).or_else(|| is_moved().then(|| kept.permit(Rights::READ)))
+    }
+
+    /// Keeps a permit; `among`: one of several, so one of the others that is put out goes elsewhere.
+    fn keep(&self, name: u64, permit: &Permit, needed: Rights, among: bool) {
+        let at = place(name, needed);
+        let kept = &self.permits[at];
+        let before = kept.name.load(Ordering::Relaxed);
+        if among && before != name && before != nowhere(at) {
+            self.permits[place(before, Rights::CALL)].set(moved(before), &kept.permit(needed));
+        }
+        kept.set(name, permit);
     }
 
     pub fn forget(&self) {
@@ -148,6 +185,11 @@ impl Known<'_> {
         self.by.face().permit(name, needed)
     }
 
+    /// The permit to receive at this post and others.
+    pub fn permit_among(&self, name: u64) -> Option<Permit> {
+        self.by.face().permit_among(name)
+    }
+
     /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
     #[inline]
     pub fn allowed(&self, name: u64, needed: Rights) -> Option<u32> {
@@ -173,6 +215,12 @@ impl Known<'_> {
     #[inline]
     pub fn receive(&self, at: Permit, waits: bool, hands: &mut impl Hands) -> Step {
         self.pool.receive_with(&[at], self.by, waits, hands)
+    }
+
+    /// The same at several.
+    #[inline]
+    pub fn receive_of(&self, at: &[Permit], waits: bool, hands: &mut impl Hands) -> Step {
+        self.pool.receive_with(at, self.by, waits, hands)
     }
 
     /// [`Pool::send_and_receive_with`].
@@ -236,7 +284,7 @@ impl Pool {
     }
 
     /// The caller's permit for one right at a post of this number and name. Where none is kept that is good, `check` asks the
-    /// access list.
+    /// access list. `among`: it is to receive there and elsewhere.
     ///
     /// # Errors
     /// `NotFound`: nobody has the post; those of `check`.
@@ -244,20 +292,18 @@ impl Pool {
         &self,
         by: &Caller,
         (post, name): (u32, u64),
-        needed: Rights,
+        (needed, among): (Rights, bool),
         check: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Permit, Error> {
         let face = self.face(by.receiver, by.domain);
         let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1;
-        if let Some(permit) = face.permit(name, needed).filter(|permit| is_known && self.is_good(permit)) {
+        let kept = if among { face.permit_among(name) } else { face.permit(name, needed) };
+        if let Some(permit) = kept.filter(|permit| is_known && self.is_good(permit)) {
             return Ok(permit);
         }
         let permit = self.permit(post, needed, check)?;
         if is_known {
-            let kept = &face.permits[place(name, needed)];
-            kept.epoch.store(permit.epoch, Ordering::Relaxed);
-            kept.post.store(post, Ordering::Relaxed);
-            kept.name.store(name, Ordering::Relaxed);
+            face.keep(name, &permit, needed, among);
         }
         Ok(permit)
     }

@@ -7,8 +7,8 @@ use crate::sync::owned;
 use crate::sync::{AtomicU64, Ordering, Turn, Turns};
 use core::cell::Cell;
 
-/// In the lowest bits: the one who waits here, at the first of its places, if nothing is in the queues.
-const ONLY: u64 = RECEIVERS_MAX as u64 - 1;
+/// In the lowest bits: the one who waits here, and at which of its places, if nothing is in the queues.
+const ONLY: u64 = (RECEIVERS_MAX * SEVERAL_MAX as u32) as u64 - 1;
 /// Receivers are in their queue. (There are none where there are messages.)
 const QUEUED: u64 = ONLY + 1;
 /// Messages are in theirs.
@@ -18,8 +18,23 @@ const LOCKED: u64 = MESSAGES << 1;
 pub(crate) const OPEN: u64 = LOCKED << 1;
 const EPOCH: u64 = !(OPEN - 1);
 
-/// Places are numbered by receiver and place.
-pub(crate) const EACH: u32 = SEVERAL_MAX as u32;
+/// Places are numbered by place and receiver: so the first one's number is the receiver's.
+#[inline(always)]
+pub(crate) const fn id(receiver: u32, place: usize) -> u32 {
+    receiver | (place as u32 * RECEIVERS_MAX)
+}
+
+/// Whose place that is.
+#[inline(always)]
+pub(crate) const fn receiver_of(id: u32) -> u32 {
+    id % RECEIVERS_MAX
+}
+
+/// Which of its places.
+#[inline(always)]
+pub(crate) const fn place_of(id: u32) -> usize {
+    (id / RECEIVERS_MAX) as usize % SEVERAL_MAX
+}
 
 /// Taken by [`Lock::take_only`], [`Lock::take_queued`], [`Lock::take_beside`] and [`Lock::lock_after`] alone; `bench` counts what they do, by these names (`host/measure/src/locks.rs`).
 #[derive(Debug)]
@@ -73,7 +88,7 @@ impl Lock {
         self.word.load(Ordering::SeqCst) & EPOCH
     }
 
-    /// Takes the lock if nobody has it, it is this epoch, nothing is queued, and one thread waits: its record. That one is not in the
+    /// Takes the lock if nobody has it, it is this epoch, nothing is queued, and one thread waits: its place. That one is not in the
     /// queue any more, and to be claimed before the lock is given back ([`Lock::open`]): who has ended its wait takes it out of here
     /// before it may go on, so it is in no other wait until then.
     ///
@@ -118,8 +133,8 @@ impl Lock {
         let turn = self.turns.take();
         self.exchange(word, epoch | LOCKED)?;
         if others != QUEUED {
-            set(&self.queues.head, others as u32 * EACH);
-            set(&self.queues.tail, others as u32 * EACH);
+            set(&self.queues.head, others as u32);
+            set(&self.queues.tail, others as u32);
         }
         Ok((&self.queues, turn))
     }
@@ -151,24 +166,24 @@ impl Lock {
         (self.word.load(Ordering::SeqCst) ^ epoch) & EPOCH == 0
     }
 
-    /// Enters a thread if it is this epoch, and nobody waits and nothing is queued. Whoever ends its wait from now on looks here; who has
+    /// Enters a thread at this place of its if it is this epoch, and nobody waits and nothing is queued. Whoever ends its wait from now on looks here; who has
     /// before does not, so it has to look itself.
     ///
     /// # Errors
     /// The word as it was seen.
     #[inline(always)]
-    pub fn enter_only(&self, epoch: u64, receiver: u32) -> Result<(), Seen> {
-        self.exchange(epoch, epoch | u64::from(receiver))
+    pub fn enter_only(&self, epoch: u64, id: u32) -> Result<(), Seen> {
+        self.exchange(epoch, epoch | u64::from(id))
     }
 
-    /// Takes a thread out that waits alone.
+    /// Takes a thread out that waits alone, at this place.
     ///
     /// # Errors
     /// The word as it was seen: there may be others, or messages.
-    pub fn leave_only(&self, receiver: u32) -> Result<(), Seen> {
+    pub fn leave_only(&self, id: u32) -> Result<(), Seen> {
         let word = self.word.load(Ordering::SeqCst);
         match word & (LOCKED | QUEUED | ONLY) {
-            only if only == u64::from(receiver) => self.exchange(word, word & EPOCH),
+            only if only == u64::from(id) => self.exchange(word, word & EPOCH),
             only if only & (LOCKED | QUEUED) != 0 => Err(Seen(word)),
             _ => Ok(()),
         }
@@ -202,8 +217,8 @@ impl Lock {
         let only = (word & ONLY) as u32;
         if only != 0 {
             let Queues { head, tail, .. } = &self.queues;
-            set(head, only * EACH);
-            set(tail, only * EACH);
+            set(head, only);
+            set(tail, only);
         }
         Held { lock: self, epoch: Cell::new(word & EPOCH), _turn: turn }
     }
@@ -213,10 +228,10 @@ impl Lock {
         let one = get(head);
         let queued = if get(first) != 0 {
             MESSAGES
-        } else if one == get(tail) && one.is_multiple_of(EACH) {
+        } else if one == get(tail) {
             set(head, 0);
             set(tail, 0);
-            u64::from(one / EACH)
+            u64::from(one)
         } else {
             QUEUED
         };

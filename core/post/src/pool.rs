@@ -204,14 +204,17 @@ impl Pool {
     pub fn showing(config: Config, shown: impl Fn(u32) -> &'static Shown) -> Pool {
         let Config { posts, messages, receivers, accounts, reserve, processors, rest, waits } = config;
         let messages = messages.min(MESSAGES_MAX);
+        // Of more that are asked for the same part is kept.
+        let kept = |asked: u32, of: u32, all: u32| (u64::from(asked) * u64::from(all) / u64::from(of.max(1))) as u32;
+        let records = receivers.min(RECEIVERS_MAX - 1);
         // In the order of the kinds.
         let parts = [
             posts.saturating_sub(reserve.posts),
             messages.saturating_sub(reserve.messages),
-            receivers.saturating_sub(reserve.receivers),
+            records.saturating_sub(kept(reserve.receivers, receivers, records)),
             accounts.saturating_sub(reserve.accounts),
         ];
-        let receivers: Box<[Receiver]> = (0..=receivers.min(RECEIVERS_MAX - 1)).map(|_| Receiver::default()).collect();
+        let receivers: Box<[Receiver]> = (0..=records).map(|_| Receiver::default()).collect();
         let free_receivers = Chain::default();
         for number in (1..receivers.len()).rev() {
             receivers[number].number.store(number as u32, Ordering::Relaxed);

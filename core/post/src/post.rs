@@ -1,6 +1,6 @@
 //! One post: who comes in, and its two queues, chains of slots and of places.
 
-use crate::lock::{EACH, Held, Lock, OPEN, Queues, Seen, get, set};
+use crate::lock::{Held, Lock, OPEN, Queues, Seen, get, id, place_of, receiver_of, set};
 use crate::message::{Envelope, Hands, Letter, Question, Sent};
 use crate::notice::Popped;
 use crate::part::Whose;
@@ -102,7 +102,7 @@ impl Queues {
 impl Pool {
     #[inline(always)]
     fn place(&self, id: u32) -> &Place {
-        &self.receiver(id / EACH).places[(id % EACH) as usize]
+        &self.receiver(receiver_of(id)).places[place_of(id)]
     }
 
     /// A slot goes to the end of the queue of messages.
@@ -137,7 +137,7 @@ impl Pool {
 
     /// A receiver goes to the end of the queue of receivers, at one of its places.
     pub(crate) fn link(&self, queues: &Queues, number: u32, receiver: &Receiver, place: usize) {
-        let (id, tail) = (number * EACH + place as u32, get(&queues.tail));
+        let (id, tail) = (id(number, place), get(&queues.tail));
         match tail {
             0 => set(&queues.head, id),
             last => {
@@ -174,7 +174,7 @@ impl Pool {
         set(&this.after, 0);
     }
 
-    /// Enters a receiver, at the first of its places, beside others that wait there. Whoever ends its wait from then on looks there, as with
+    /// Enters a receiver, at one of its places, beside others that wait there. Whoever ends its wait from then on looks there, as with
     /// [`Lock::enter_only`].
     ///
     /// # Errors
@@ -184,31 +184,27 @@ impl Pool {
         &self,
         post: &Post,
         (epoch, seen): (u64, Seen),
-        number: u32,
-        receiver: &Receiver,
+        id: u32,
+        this: &Place,
     ) -> Result<(), Seen> {
         let (queues, turn) = post.lock.take_beside(epoch, seen)?;
         let last = get(&queues.tail);
-        set(&receiver.places[0].before, last);
-        set(&self.place(last).after, number * EACH);
-        set(&queues.tail, number * EACH);
+        set(&this.before, last);
+        set(&self.place(last).after, id);
+        set(&queues.tail, id);
         post.lock.open_queues(epoch, true, turn);
         Ok(())
     }
 
     /// A receiver whose wait is over leaves one of its places, if it is still there.
     pub(crate) fn leave(&self, receiver: u32, place: usize) {
-        let id = receiver * EACH + place as u32;
+        let id = id(receiver, place);
         let this = self.place(id);
         // Its post is written before the place is used at all (receive.rs).
         let Ok(post) = self.post(this.post.load(Ordering::SeqCst)) else { return };
-        let queues = if place == 0 {
-            match post.lock.leave_only(receiver) {
-                Ok(()) => return,
-                Err(seen) => post.lock.lock_after(seen),
-            }
-        } else {
-            post.queues()
+        let queues = match post.lock.leave_only(id) {
+            Ok(()) => return,
+            Err(seen) => post.lock.lock_after(seen),
         };
         if get(&this.after) != 0 || get(&queues.tail) == id {
             self.unlink(&queues, id, this);
@@ -263,9 +259,9 @@ impl Pool {
     ) -> Result<Taken<'_>, Seen> {
         let (queues, turn) = post.lock.take_queued(epoch, seen)?;
         let id = get(&queues.head);
-        let receiver = self.receiver(id / EACH);
-        let after = self.unlink_first(queues, &receiver.places[(id % EACH) as usize]);
-        let taken = self.claimed_of(id / EACH, receiver, asker);
+        let receiver = self.receiver(receiver_of(id));
+        let after = self.unlink_first(queues, &receiver.places[place_of(id)]);
+        let taken = self.claimed_of(receiver_of(id), receiver, asker);
         if taken.is_some() {
             post.lock.handed(&turn);
         }
@@ -281,7 +277,7 @@ impl Pool {
                 return None;
             }
             self.unlink_first(queues, self.place(id));
-            let taken = self.claimed(id / EACH, asker);
+            let taken = self.claimed(receiver_of(id), asker);
             if taken.is_some() {
                 shown::handed(queues.shown);
                 return taken;
@@ -394,7 +390,7 @@ impl Pool {
         loop {
             match get(&queues.head) {
                 0 => return false,
-                id if self.receiver(id / EACH).waits().is_some() => return true,
+                id if self.receiver(receiver_of(id)).waits().is_some() => return true,
                 id => _ = self.unlink_first(queues, self.place(id)),
             }
         }
@@ -413,9 +409,9 @@ impl Pool {
             return None;
         }
         self.unlink_first(&queues, self.place(id));
-        let receiver = self.receiver(id / EACH);
+        let receiver = self.receiver(receiver_of(id));
         let is_mine = receiver.waits().is_some_and(|ticket| receiver.claim(ticket));
-        Some(if is_mine { Left::Receiver(id / EACH) } else { Left::Nobody })
+        Some(if is_mine { Left::Receiver(receiver_of(id)) } else { Left::Nobody })
     }
 
     /// Tells whoever it concerns that the post is no more.

@@ -111,7 +111,7 @@ impl Pool {
         (taken, ticket): (Taken, u32),
         hands: &mut impl Hands,
     ) -> Step {
-        let arrived = self.register_slowly(me, by, ticket, (*at, there, seen), hands);
+        let arrived = self.register_slowly(me, by, ticket, 0, (*at, there, seen), hands);
         if !arrived.is_wait() {
             return self.give_and_take(Some(taken), 0, (by, 0, false), (me, arrived, ticket), hands);
         }

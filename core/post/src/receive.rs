@@ -1,6 +1,6 @@
 //! Receiving, and sending and receiving in one step.
 
-use crate::lock::{Held, Queues, Seen};
+use crate::lock::{Held, Queues, Seen, id};
 use crate::message::{Body, Envelope, Hands, Letter, Lies, Own, Question, Sent, is_well_formed};
 use crate::notice::Popped;
 use crate::pool::{By, Caller, Permit, Pool, Received, Woken};
@@ -144,20 +144,16 @@ impl Pool {
         hands: &impl Hands,
     ) -> Registered {
         let Ok(post) = post else { return Registered::refused(me, ticket, Error::NotFound) };
-        if place == 0 {
-            return match self.register_first(me, by, ticket, permit, post) {
-                Ok(()) => Registered::Waits,
-                Err(seen) => self.register_slowly(me, by, ticket, (permit, post, seen), hands),
-            };
+        match self.register_quickly(me, by, ticket, place, (permit, post)) {
+            Ok(()) => Registered::Waits,
+            Err(seen) => self.register_slowly(me, by, ticket, place, (permit, post, seen), hands),
         }
-        me.uses(place, permit.post());
-        self.register_among(me, by, ticket, place, (permit, post.queues()), hands)
     }
 
-    /// The same at the first post, where no message is and nothing has changed; otherwise it goes on with [`Pool::register_slowly`].
+    /// The same at the first post. Otherwise it goes on with [`Pool::register_slowly`].
     ///
     /// # Errors
-    /// The word of the post as it was seen; `None`: it was entered all the same, and somebody has ended the wait.
+    /// As [`Pool::register_quickly`].
     #[inline(always)]
     pub(crate) fn register_first(
         &self,
@@ -167,12 +163,29 @@ impl Pool {
         permit: Permit,
         post: &Post,
     ) -> Result<(), Option<Seen>> {
-        me.uses(0, permit.post());
+        self.register_quickly(me, by, ticket, 0, (permit, post))
+    }
+
+    /// The same where no message is and nothing has changed.
+    ///
+    /// # Errors
+    /// The word of the post as it was seen; `None`: it was entered all the same, and somebody has ended the wait.
+    #[inline(always)]
+    fn register_quickly(
+        &self,
+        me: &Receiver,
+        by: impl By,
+        ticket: u32,
+        place: usize,
+        (permit, post): (Permit, &Post),
+    ) -> Result<(), Option<Seen>> {
+        me.uses(place, permit.post());
         if !permit.allows(Rights::READ) {
             return Err(Some(Seen::NOTHING));
         }
-        if let Err(seen) = post.lock.enter_only(permit.epoch, by.receiver()) {
-            self.link_beside(post, (permit.epoch, seen), by.receiver(), me).map_err(Some)?;
+        let id = id(by.receiver(), place);
+        if let Err(seen) = post.lock.enter_only(permit.epoch, id) {
+            self.link_beside(post, (permit.epoch, seen), id, &me.places[place]).map_err(Some)?;
         }
         if me.is_in(ticket) { Ok(()) } else { Err(None) }
     }
@@ -185,13 +198,14 @@ impl Pool {
         me: &Receiver,
         by: impl By,
         ticket: u32,
+        place: usize,
         (permit, post, seen): (Permit, &Post, Option<Seen>),
         hands: &impl Hands,
     ) -> Registered {
         match seen {
-            Some(seen) => self.register_among(me, by, ticket, 0, (permit, post.lock.lock_after(seen)), hands),
+            Some(seen) => self.register_among(me, by, ticket, place, (permit, post.lock.lock_after(seen)), hands),
             None => {
-                self.leave(by.receiver(), 0);
+                self.leave(by.receiver(), place);
                 Registered::Taken
             }
         }
@@ -370,7 +384,7 @@ impl Pool {
     #[inline(never)]
     fn step_on(&self, both: &Both<impl By>, sent: Option<Taken>, seen: Option<Seen>, hands: &mut impl Hands) -> Step {
         let Both { me, by, to, at, there, ticket } = *both;
-        let arrived = self.register_slowly(me, by, ticket, (at, there, seen), hands);
+        let arrived = self.register_slowly(me, by, ticket, 0, (at, there, seen), hands);
         if !arrived.is_wait() {
             return self.give_and_take(sent, to.post(), (by, at.post(), true), (me, arrived, ticket), hands);
         }

@@ -9,9 +9,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, owned};
 /// Posts that one thread can wait for at once.
 pub const SEVERAL_MAX: usize = 8;
 
-/// Receivers and domains of one thread that can be told apart.
+/// Receivers and domains of one thread that can be told apart. (A receiver and one of its places are to go into the word of a post: `lock.rs`.)
 const DOMAINS: u32 = 12;
-pub(crate) const RECEIVERS_MAX: u32 = 1 << (31 - DOMAINS);
+pub(crate) const RECEIVERS_MAX: u32 = 1 << 16;
+const _: () = assert!(RECEIVERS_MAX <= 1 << (31 - DOMAINS));
 
 /// Its place in the queue of one post.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Sending.
 
-use crate::lock::{Queues, Seen};
+use crate::lock::{Queues, Seen, receiver_of};
 use crate::message::{Body, Envelope, Hands, Own, Question};
 use crate::notice::PLAIN;
 use crate::pool::{By, Caller, Permit, Pool, Woken};
@@ -82,8 +82,8 @@ impl Pool {
             return Err(Seen::NOTHING);
         };
         match post.lock.take_only(to.epoch) {
-            Ok((number, turn)) => {
-                let taken = self.claimed(number, asker);
+            Ok((id, turn)) => {
+                let taken = self.claimed(receiver_of(id), asker);
                 if taken.is_some() {
                     post.lock.handed(&turn);
                 }

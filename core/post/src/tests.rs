@@ -16,6 +16,7 @@ mod one;
 mod race;
 mod rests;
 mod rights;
+mod several;
 mod steps;
 mod users;
 

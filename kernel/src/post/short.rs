@@ -2,16 +2,16 @@
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
 use super::doze::{self, Doze};
-use super::{Part, fail, kept, limit, loan, may_receive, pool, put_by, say, show, wake};
+use super::{Ended, Part, fail, kept, limit, loan, may_receive, pool, put_by, say, several, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, here};
 use crate::saved::Saved;
 use crate::sched;
 use crate::seat;
 use crate::thread::{Inner, Thread};
-use ::post::{By, Hands, Known, Letter, Lies, Question, Sent, Step, Woken};
+use ::post::{By, Hands, Known, Letter, Lies, Permit, Question, Sent, Step, Woken};
 use ::sched::Phase;
-use abi::post::{head, of_head};
+use abi::post::{SEVERAL_MAX, head, of_head};
 use abi::sched::{Event, event};
 use abi::{Error, Rights};
 use alloc::sync::Arc;
@@ -151,6 +151,8 @@ pub fn enter_plain(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
         (SEND, _, _) => send(frame, domain, own),
         (RECEIVE, 1, 0 | u64::MAX) => receive::<false>(frame, domain, own),
         (RECEIVE, 1, _) => receive::<true>(frame, domain, own),
+        (RECEIVE, 2..=SEVERAL_MAX, 0 | u64::MAX) => receive_of::<false>(frame, domain, own),
+        (RECEIVE, 2..=SEVERAL_MAX, _) => receive_of::<true>(frame, domain, own),
         (_, _, 0) => Way::Refused.go(frame),
         (CALL, 1.., _) => send_and_receive_for(frame, domain, own),
         (CALL, 0, _) => ask_for(frame, domain, own),
@@ -203,6 +205,21 @@ fn receive<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Ca
     let Frame { rdi: at, rdx: timeout, .. } = *frame;
     let permit = |by: &Known| by.permit(at, Rights::READ);
     make::<LIMITED, true, _>(frame, domain, own, permit, |by, hands, at| by.receive(at, timeout != 0, hands))
+}
+
+/// The same at several posts.
+#[inline(never)]
+fn receive_of<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
+    let Frame { rdi: first, rsi: count, rdx: timeout, .. } = *frame;
+    let names = several(first, frame);
+    let permits = |by: &Known| {
+        let mut all = [Permit::default(); SEVERAL_MAX as usize];
+        for (permit, name) in all.iter_mut().zip(&names[..count as usize]) {
+            *permit = by.permit_among(*name)?;
+        }
+        Some(all)
+    };
+    make::<LIMITED, true, _>(frame, domain, own, permits, |by, hands, at| by.receive_of(&at[..count as usize], timeout != 0, hands))
 }
 
 #[inline(always)]
@@ -342,6 +359,10 @@ pub fn finish_short(thread: &Arc<Thread>) {
         return;
     }
     here.posted.store(0, Ordering::Relaxed);
+    let came = here.came.hold().take();
+    if came.is_some() {
+        Ended::there(thread, came).give(thread);
+    }
     if left & OWN_LOAN != 0 {
         loan::end(&pool().woken(thread.part.record()));
     }
@@ -359,10 +380,6 @@ pub fn goes_on(thread: &Thread, here: &Processor) {
     let resumed = {
         let mut wait = thread.wait.lock();
         let resumed = wait.life.resume(here.index);
-    let came = here.came.hold().take();
-    if came.is_some() {
-        Ended::there(thread, came).give(thread);
-    }
         if resumed {
             thread.processor.store(here.index, Ordering::SeqCst);
             thread.shows(abi::task::state::RUNNING);

@@ -215,10 +215,8 @@ pub fn receive_of(posts: &[Post], ns: u64) -> Result<Message, Error> {
         return Err(Error::TooBig);
     }
     addresses.iter_mut().zip(posts).for_each(|(address, post)| *address = post.0);
-    if let [post] = posts {
-        return post.receive(ns);
-    }
-    message_call(RECEIVE, frame([addresses.as_ptr() as u64, posts.len() as u64, ns], 0, [0; 6])).map(message)
+    let [first, a, b, c, d, e, f, last] = addresses;
+    message_call(RECEIVE, [first, posts.len() as u64, ns, last, a, b, c, d, e, f]).map(message)
 }
 
 /// Takes back what was lent with a message by this program.

@@ -32,7 +32,7 @@ pub(super) const SMALL: Config = Config {
     waits: |_, _| (),
 };
 
-fn pool() -> Arc<Pool> {
+pub(super) fn pool() -> Arc<Pool> {
     let pool = Pool::new(SMALL);
     pool.get(1, SYSTEM).unwrap();
     Arc::new(pool)
@@ -43,7 +43,7 @@ pub(super) fn two(pool: &Pool) -> [Who; 2] {
     [Who::new(pool, 1, paid), Who::new(pool, 2, paid)]
 }
 
-fn collected(pool: &Pool, who: &Who) -> (u32, u64) {
+pub(super) fn collected(pool: &Pool, who: &Who) -> (u32, u64) {
     op(pool.collect(who.receiver).expect("its wait is over"))
 }
 
@@ -157,7 +157,7 @@ fn two_messages_for_two_who_wait() {
     });
 }
 
-fn waits(pool: &Pool, who: &Who, post: Permit) -> u32 {
+pub(super) fn waits(pool: &Pool, who: &Who, post: Permit) -> u32 {
     match pool.receive(&[post], &who.by(), true).unwrap() {
         Received::Waits(ticket) => ticket,
         other => panic!("{other:?}"),

@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use musubi::abi::post::{SEVERAL_MAX, number};
 use musubi::abi::refusal::Object;
 use musubi::abi::rights::{ANY_TEXT, principal};
 use musubi::command::Command;
@@ -193,6 +194,42 @@ fn several_posts() -> Outcome {
     same!(GOT.load(Ordering::SeqCst), 3, "from the first");
     same!(post::receive_of(&[posts[0], posts[0]], 0), Err(Error::BadArgument), "one twice");
     posts.iter().try_for_each(|post| post.free(false)).map_err(doing("freeing: nobody waits there"))
+    posts.iter().try_for_each(|post| post.free(false)).map_err(doing("freeing: nobody waits there"))?;
+    as_many_posts_as_there_may_be()
+}
+
+/// Whoever waits at eight hears from each, with a limit of time and without.
+fn as_many_posts_as_there_may_be() -> Outcome {
+    const LONG: u64 = 60_000_000_000;
+    const MESSAGES: usize = 96;
+    let mut posts = [Post(0); SEVERAL_MAX as usize];
+    for each in &mut posts {
+        *each = post()?;
+    }
+    let node = task::identity().node;
+    let numbers = posts.map(|post| number(node, post.0).unwrap_or(0));
+    let hears = move || {
+        for n in 0..MESSAGES {
+            let came = post::receive_of(&posts, if n % 3 == 0 { FOR_EVER } else { LONG });
+            let is_its = came.is_ok_and(|came| numbers.get(came.op as usize) == Some(&came.post) && came.words == WORDS);
+            assert!(is_its, "message {n}: {came:?}");
+        }
+    };
+    let waiter = thread::spawn(hears, 0).map_err(doing("starting"))?;
+    for n in 0..MESSAGES {
+        let to = n * 5 % posts.len();
+        posts[to].send(to as u32, WORDS, None).map_err(doing("sending"))?;
+        if n % 4 != 0 {
+            // It waits again, or not yet.
+            thread::yield_now();
+        }
+    }
+    waiter.join().map_err(doing("joining"))?;
+    for ns in [0, 2_000_000] {
+        same!(post::receive_of(&posts, ns), Err(Error::TimedOut), "nothing more");
+    }
+    let nine: Vec<Post> = posts.into_iter().chain([posts[0]]).collect();
+    same!(post::receive_of(&nine, 0), Err(Error::TooBig), "one more");
 }
 
 pub const ROUNDS: u64 = 200;

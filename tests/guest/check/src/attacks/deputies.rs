@@ -46,8 +46,6 @@ enum Good {
     /// An entry of an access list, for calls that read one; others write there.
     Entry,
     Zeroes,
-    /// Addresses of posts.
-    Posts([u64; 2]),
 }
 
 /// What the asker has of its own.
@@ -58,13 +56,13 @@ struct Own {
     limits: u64,
     /// A section.
     object: u64,
-    /// Gates of the victim's, posts.
+    /// Gates of the victim's, a post.
     gate: u64,
-    posts: [u64; 2],
+    post: u64,
 }
 
 fn deputies(own: &Own) -> Vec<Deputy> {
-    use Good::{Entry, Posts, Zeroes};
+    use Good::{Entry, Zeroes};
     let user = task::identity().user;
     let simple = |call, argument, words, good| Deputy(call, argument, Some((words, good)));
     let elsewhere = |call, argument| Deputy(call, argument, None);
@@ -83,8 +81,7 @@ fn deputies(own: &Own) -> Vec<Deputy> {
         simple("wake", "address", [0, 1, 0, 0, 0, 0], Zeroes),
         simple("task_create", "limits", [0, user, 0, 0, 0, 0], Zeroes),
         simple("task_create", "name", [own.limits, user, 0, 8, 0, 0], Zeroes),
-        simple("post_send_many", "address", [own.posts[0], 0, 1, 1, 0, 0], Zeroes),
-        simple("post_receive", "post", [0, 2, 0, 0, 0, 0], Posts(own.posts)),
+        simple("post_send_many", "address", [own.post, 0, 1, 1, 0, 0], Zeroes),
         elsewhere("thread_registers", "out"),
         elsewhere("fault_return", "frame"),
         elsewhere("foreign_start", "frame"),
@@ -128,7 +125,7 @@ const OPERATIONS: &[(&str, &[&str])] = &[
 
 /// A new call that takes an address has to be tried, too.
 fn every_address() -> Outcome {
-    let nothing = Own { page: 0, limits: 0, object: 0, gate: 0, posts: [0; 2] };
+    let nothing = Own { page: 0, limits: 0, object: 0, gate: 0, post: 0 };
     let tried: Vec<(&str, &str)> =
         deputies(&nothing).iter().map(|Deputy(call, argument, _)| (*call, *argument)).collect();
     let mut in_table = Vec::new();
@@ -168,7 +165,6 @@ fn fill(good: Good, own: &Own) {
     let words = match good {
         Good::Entry => [u64::from(entry.principal) | u64::from(entry.rights) << 32, entry.id, entry.text],
         Good::Zeroes => [0; 3],
-        Good::Posts([first, second]) => [first, second, 0],
     };
     words.iter().zip(0..).for_each(|(word, n)| store(own.page + 8 * n, *word));
 }
@@ -220,8 +216,7 @@ fn own(scene: &Scene, page: u64, object: u64) -> Result<Own, String> {
         section::grant(post.0, &everybody(Rights::READ | Rights::CALL)).map_err(doing("grant"))?;
         Ok(post.0)
     };
-    let posts = [post()?, post()?];
-    Ok(Own { page, limits: page + 0x400, object, gate: scene.victim.gate, posts })
+    Ok(Own { page, limits: page + 0x400, object, gate: scene.victim.gate, post: post()? })
 }
 
 fn by_a_caller() -> Outcome {

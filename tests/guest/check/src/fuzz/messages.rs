@@ -3,7 +3,7 @@
 //! what was accepted comes once.
 
 use super::Random;
-use crate::memory::{data, load, store, word};
+use crate::memory::{data, load, word};
 use crate::posts::{echo, post};
 use crate::report::{Outcome, doing};
 use crate::sections::everybody;
@@ -187,8 +187,6 @@ fn one(seed: u64, counters: u64, posts: [Post; 5]) {
         0xffff_8000_0000_0000,
         u64::MAX - GRANULE + 1,
     ];
-    // A list of posts to wait for at once.
-    (0u64..).zip([posts[0], posts[1], posts[3]]).for_each(|(n, post)| store(scratch + 8 * n, post.0));
     let mut held = 0;
     for _ in 0..CALLS {
         let place = |random: &mut Random| match random.next() % 8 {
@@ -204,9 +202,10 @@ fn one(seed: u64, counters: u64, posts: [Post; 5]) {
         if random.next() % 3 == 0 {
             b = 0;
         }
-        // Of this call it is a number of posts.
-        if call == RECEIVE && random.next() % 4 != 0 {
-            b = 1;
+        // Of this call it is a number of posts, and the others are words.
+        let among = call == RECEIVE && random.next() % 2 == 0;
+        if call == RECEIVE && random.next() % 8 != 0 {
+            b = if among { 2 + random.next() % 8 } else { 1 };
         }
         let time = match random.next() % 4 {
             0 => 0,
@@ -219,7 +218,11 @@ fn one(seed: u64, counters: u64, posts: [Post; 5]) {
             1 => head(random.next() as u32, random.next() as u16, random.next() as u32 & 0xffff),
             _ => random.next() & 0xffff,
         };
-        let words = [(); 6].map(|()| if random.next() % 2 == 0 { random.of(&wrong) } else { random.next() });
+        let words = [(); 6].map(|()| match random.next() % 2 {
+            _ if among && random.next() % 8 != 0 => posts[random.next() as usize % posts.len()].0,
+            0 => random.of(&wrong),
+            _ => random.next(),
+        });
         // That would free what the others use, or be taken for what is counted.
         let is_counted = head as u32 == COUNTED;
         let frees = call == FREE && (a == posts[0].0 || a == posts[1].0);
