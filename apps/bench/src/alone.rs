@@ -15,7 +15,7 @@ const MANY: usize = 4;
 pub fn run(game: &Game) -> Result<(), String> {
     let [there, back, clock] = game.posts.all();
     measure(game, Case { case: "get-and-free", way: "any", bytes: 0 }, || Post::any()?.free(false))?;
-    // What is copied there is the list of posts, and no message.
+    // Which posts these are is said in registers.
     measure(game, Case { case: "look", way: "several", bytes: 0 }, || match post::receive_of(&[back, clock], 0) {
         Err(Error::TimedOut) => Ok(()),
         outcome => outcome.and(Err(Error::Changed)),

@@ -1,5 +1,5 @@
-//! Plain messages where somebody else is ready before whoever they wake, or a scheduler is to be asked about him: then he is not put by, and all goes the long
-//! way through the kernel (docs/decisions/0009). On one processor: with more, who is ready would be elsewhere.
+//! Plain messages where somebody else is ready before whoever they wake, who goes on first all the same, in what is left of their sender's turn; and where a scheduler is to
+//! be asked about him, which goes the long way through the kernel (docs/decisions/0009). On one processor: with more, who is ready would be elsewhere.
 
 use crate::pool::Game;
 use crate::rounds::Plan;

@@ -152,7 +152,7 @@ impl Game<'_> {
         })
     }
 
-    /// Both wait for the message at two posts, which goes the long way through the kernel.
+    /// Both wait for the message at two posts.
     fn at_two_posts(&self) -> Result<(), String> {
         let Posts { there, back, clock } = *self.posts;
         self.play("several", false, |words| {

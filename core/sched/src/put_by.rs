@@ -1,6 +1,6 @@
 //! Somebody who is ready and in no queue: the thread that runs on a processor has sent him something and is about to wait, and then he goes
-//! on in its place. A processor that has nothing to do takes him before that, and if the other one looks around it makes him
-//! ready like anybody else.
+//! on in its place, before others that are ready, in what is left of its turn. A processor that has nothing to do takes him before that, and if the other one looks around
+//! it makes him ready like anybody else.
 
 #[cfg(not(test))]
 use core::sync::atomic::{AtomicU32, Ordering};

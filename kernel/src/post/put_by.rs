@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 
 /// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
 /// or at a processor that has nothing to do. The kernel proper makes him ready when it is entered, which is within a turn. Whether he
-/// was put by: not where others are ready before him, or a scheduler is to be asked. Who rests where a processor dozes goes on there.
+/// was put by: not where a scheduler is to be asked. Who rests where a processor dozes goes on there.
 #[inline(always)]
 pub(super) fn put(woken: &Woken) -> bool {
     let (here, processors) = (here(), &machine().processors);
@@ -23,7 +23,7 @@ pub(super) fn put(woken: &Woken) -> bool {
     }
     // (A scheduler where he was last is to hear of him, too.)
     let is_asked = || here.office.is_taken() || processors.get(card.last()).is_some_and(|p| p.office.is_taken());
-    if !here.queue.is_empty() || is_asked() || !here.put_by.put(woken.receiver) {
+    if is_asked() || !here.put_by.put(woken.receiver) {
         return false;
     }
     if !here.alone {
@@ -41,11 +41,12 @@ pub(super) fn put(woken: &Woken) -> bool {
     true
 }
 
-/// Who was put by here goes on, on a turn of its own, with what it was sent. If it may not by the short way, that is the kernel proper's.
+/// Who was put by here goes on with what it was sent: on a turn of its own, or where others are ready on what is left of its sender's, whose end the alarm is set for. If it
+/// may not by the short way, that is the kernel proper's.
 #[inline(always)]
 pub(super) fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Option<Way> {
     let next = card(woken.card).and_then(|card| card.next_told(woken.thread, processor))?;
-    watch::runs(processor, woken.thread, true);
+    watch::runs(processor, woken.thread, here().queue.is_empty());
     let mut kept = None;
     // There is something: that is why it was put by.
     if let Some(Err(error)) = pool().collect_into(woken.receiver, |letter| kept = Some(Kept::new(letter.registers()))) {

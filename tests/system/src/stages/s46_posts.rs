@@ -59,6 +59,7 @@ pub fn cases() -> Vec<Case> {
                 "a_list_that_changes_is_asked_again",
                 "whatever_its_sender_does",
                 "a_kill_before_it_goes_on",
+                "who_is_ready_beside_plain_messages_has_his_turn",
             ],
         )
         .timeout(400)

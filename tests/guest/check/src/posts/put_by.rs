@@ -3,9 +3,9 @@
 use super::{WORDS, post, until};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::Error;
-use musubi::rt::post::FOR_EVER;
+use musubi::rt::post::{FOR_EVER, Post};
 use musubi::rt::{thread, time};
 
 /// What a sender does next; each comes with the receiver's wait written down, and without.
@@ -93,4 +93,47 @@ pub fn a_kill_before_it_goes_on() -> Outcome {
         same!(post.receive(0).map(drop), Err(Error::TimedOut), "nothing else, round {round}");
     }
     post.free(false).map_err(doing("freeing: nobody waits there"))
+}
+
+/// Two send plain messages to and fro, each of which goes on in the other one's place. Whoever is ready beside them has his turn when theirs is over.
+pub fn who_is_ready_has_his_turn() -> Outcome {
+    const WHILE_NS: u64 = 400_000_000;
+    /// So long they play if nobody stops them.
+    const MOST_NS: u64 = 10 * WHILE_NS;
+    /// Who has not looked for so long did not run.
+    const AWAY_NS: u64 = 500_000;
+    static OVER: AtomicBool = AtomicBool::new(false);
+    static MESSAGES: AtomicU64 = AtomicU64::new(0);
+    let (one, two) = (post()?, post()?);
+    let began = time::now_ns();
+    let plays = |own: Post, other: Post| {
+        let play = move || {
+            while own.receive(FOR_EVER).is_ok() {
+                let is_over = OVER.load(Ordering::SeqCst) || time::now_ns() - began > MOST_NS;
+                MESSAGES.fetch_add(1, Ordering::SeqCst);
+                let _ = other.send(1, WORDS, None);
+                if is_over {
+                    return;
+                }
+            }
+        };
+        thread::spawn(play, 0).map_err(doing("starting"))
+    };
+    let both = [plays(one, two)?, plays(two, one)?];
+    one.send(1, WORDS, None).map_err(doing("sending"))?;
+    let (since, mut away) = (time::now_ns(), 0);
+    let mut last = since;
+    while last - since < WHILE_NS {
+        let now = time::now_ns();
+        if now - last > AWAY_NS {
+            away += now - last;
+        }
+        last = now;
+    }
+    OVER.store(true, Ordering::SeqCst);
+    both.into_iter().try_for_each(|one| one.join().map(drop)).map_err(doing("joining"))?;
+    holds!(MESSAGES.load(Ordering::SeqCst) > 100, "they play");
+    // Half of the time is his, and of that a busy host may take some.
+    holds!(away * 10 < (last - since) * 9, "it had {} of {} ns", last - since - away, last - since);
+    [one, two].into_iter().try_for_each(|post| post.free(true)).map_err(doing("freeing"))
 }
