@@ -127,7 +127,7 @@ fn rows(report: &Report, clock: Clock) -> String {
     let [entries, views, locked] = counts;
     row(["system", "bench", "case", "bytes", "way", "cpus", "median", "least", "most", entries, views, locked]);
     let is_count = |figure: &Figure| {
-        [&count::ALL[..], &count::TOUCHED, &[count::EXECUTED]].concat().contains(&figure.unit.as_str())
+        [&count::ALL[..], &count::TOUCHED, &[count::WITHIN, count::EXECUTED]].concat().contains(&figure.unit.as_str())
     };
     // What was counted stands behind its figure.
     for rows in report.figures.chunk_by(|_, next| is_count(next)) {

@@ -84,6 +84,8 @@ pub mod count {
     pub const LINES: &str = "cache-lines";
     pub const PAGES: &str = "tlb-pages";
     pub const TOUCHED: [&str; 2] = [LINES, PAGES];
+    /// Of the kernel's locks, those that were taken while another one was held. Likewise, and on one processor.
+    pub const WITHIN: &str = "locks-within";
     /// In the order in which they are shown.
     pub const ALL: [&str; 11] =
         [ENTRIES, VIEWS, KEYS, FLUSHES, EVENTS, COPIES, COPIED, LOCKED, LOCKS, POST_LOCKS, SPINS];
@@ -139,6 +141,7 @@ impl Figure {
                 .chain(&count::OF_MANY)
                 .chain(&count::PLAIN)
                 .chain(&count::TOUCHED)
+                .chain(&[count::WITHIN])
                 .chain(&[unit::LATE, count::EXECUTED])
                 .any(|u| *u == self.unit)
     }

@@ -30,6 +30,10 @@ const SEEN: [(&str, Costly); 5] = [
 pub const TOUCHED: [(&str, Costly); 2] = [(count::LINES, Costly::Line), (count::PAGES, Costly::Page)];
 pub const TOUCHED_BY: &str = "calls";
 
+/// Likewise, on one processor.
+const WITHIN: (&str, Costly) = (count::WITHIN, Costly::Within);
+const WITHIN_BY: &str = "messages";
+
 /// Behind a way: on processors that run at once.
 const AT_ONCE: &str = "-at-once";
 
@@ -172,6 +176,9 @@ impl Ours {
         if bench.name == TOUCHED_BY {
             plugin.push_str(",touched=one");
         }
+        if bench.name == WITHIN_BY {
+            plugin.push_str(",held=one");
+        }
         if bench.name == ways::BENCH {
             let ways = ways::find(&fs::read(&setup.parts.kernel)?)?;
             plugin.push_str(&format!(",ways={}-{}", ways.start, ways.end));
@@ -277,7 +284,8 @@ fn join(figures: Vec<Figure>, cases: &[Case]) -> Result<Vec<Figure>> {
             all.push(executed(figure, case)?);
         }
         let touched = TOUCHED.into_iter().filter(|_| figure.bench == TOUCHED_BY);
-        for (unit, costly) in SEEN.into_iter().chain(touched) {
+        let within = Some(WITHIN).filter(|_| figure.bench == WITHIN_BY && figure.cpus == 1);
+        for (unit, costly) in SEEN.into_iter().chain(touched).chain(within) {
             let (value, min, max) = case.summary(|round| round.count(costly)).context("no rounds")?;
             // As the guest does.
             let [value, min, max] = [value, min, max].map(|counted| of_one_call(&figure.case, counted));

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
-use tally::{Copies, Costly, Locks, Mark, Recorder, Touched, WAYS};
+use tally::{Copies, Costly, Held, Locks, Mark, Recorder, Touched, WAYS};
 
 /// The version of QEMU's interface that is spoken here. QEMU refuses a plugin whose version it does not speak.
 #[unsafe(no_mangle)]
@@ -29,6 +29,7 @@ pub struct Instruction(());
 
 const NO_REGISTERS: c_int = 0;
 const ADD: c_int = 0;
+const STORES: c_int = 2;
 const LOADS_AND_STORES: c_int = 3;
 
 type OnBlock = extern "C" fn(id: u64, block: *mut Block);
@@ -63,6 +64,8 @@ static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static COUNTS: [AtomicU64; Costly::ALL.len()] = [const { AtomicU64::new(0) }; Costly::ALL.len()];
 /// Where the block lies that each processor executes.
 static REGIONS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+/// A lock is held, where that is looked at.
+static HOLDS: AtomicBool = AtomicBool::new(false);
 /// Between the marks of a round, where steps are told apart.
 static IN_ROUND: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -72,6 +75,7 @@ struct State {
     recorder: Recorder,
     copies: Copies,
     touched: Touched,
+    held: Held,
     out: File,
 }
 
@@ -82,6 +86,8 @@ struct Plan {
     has_steps: bool,
     /// How often control comes to the kernel, of all processors, which take turns.
     has_entries: bool,
+    /// Whether it is looked which locks are held.
+    has_held: bool,
     /// Whether lines and pages are counted, and if so, whether each page-table root is another address space.
     touched: Option<bool>,
     /// Where the kernel's ways in and out lie, if they are steps of their own.
@@ -108,13 +114,14 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let path = |name| (0..usize::try_from(count).unwrap_or(0)).find_map(|at| word(at)?.strip_prefix(name));
     match open(path("out="), path("locks=")) {
         Ok((out, locks)) => {
-            let (recorder, copies, touched) = (Recorder::default(), Copies::default(), Touched::default());
-            *state() = Some(State { recorder, copies, touched, out });
+            let (recorder, copies) = (Recorder::default(), Copies::default());
+            *state() = Some(State { recorder, copies, touched: Touched::default(), held: Held::default(), out });
             let ways = path("ways=").and_then(range).unwrap_or(0..0);
             let has_steps = processors == 1;
             let touched = path("touched=").filter(|_| has_steps).map(|spaces| spaces == "many");
             let has_entries = has_steps || path("entries=") == Some("each");
-            PLAN.get_or_init(|| Plan { locks, has_steps, has_entries, touched, ways });
+            let has_held = has_steps && path("held=").is_some();
+            PLAN.get_or_init(|| Plan { locks, has_steps, has_entries, has_held, touched, ways });
         }
         Err(why) => {
             eprintln!("plugin: {why}");
@@ -185,6 +192,10 @@ extern "C" fn translated(_: u64, block: *mut Block) {
             {
                 qemu_plugin_register_vcpu_insn_exec_cb(at, loads_root, NO_REGISTERS, nothing);
             }
+            if plan.has_held && address >> 63 == 1 {
+                let takes = Costly::all_of(bytes, address, &plan.locks).any(|one| one == Costly::TakesLock);
+                qemu_plugin_register_vcpu_mem_cb(at, if takes { took } else { stored }, NO_REGISTERS, STORES, nothing);
+            }
             // Of each turn, since how many there are is not said before; and one that moves nothing is executed, too.
             if plan.has_steps && Costly::copies(bytes, address) {
                 qemu_plugin_register_vcpu_mem_cb(at, moved, NO_REGISTERS, LOADS_AND_STORES, nothing);
@@ -254,6 +265,28 @@ extern "C" fn loads_root(_: c_uint, _: *mut c_void) {
     });
 }
 
+/// A lock is taken.
+extern "C" fn took(_: c_uint, _: u32, address: u64, _: *mut c_void) {
+    if !IN_ROUND.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(state) = &mut *state() {
+        add(Costly::Within, state.held.takes(address).into());
+        HOLDS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The kernel stores something: it may be what gives a lock back.
+extern "C" fn stored(_: c_uint, _: u32, address: u64, _: *mut c_void) {
+    if !HOLDS.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(state) = &mut *state() {
+        state.held.stores(address);
+        HOLDS.store(!state.held.is_empty(), Ordering::Relaxed);
+    }
+}
+
 /// The kernel moves something by a string instruction: it has loaded it, or stores it.
 extern "C" fn moved(_: c_uint, access: u32, address: u64, _: *mut c_void) {
     if !IN_ROUND.load(Ordering::Relaxed) {
@@ -279,7 +312,9 @@ extern "C" fn marked(processor: c_uint, data: *mut c_void) {
     let mark = Mark::ALL[data as usize];
     if matches!(mark, Mark::RoundBegins) {
         state.touched.begin();
+        state.held.begin();
     }
+    HOLDS.store(false, Ordering::Relaxed);
     IN_ROUND.store(matches!(mark, Mark::RoundBegins), Ordering::Relaxed);
     if let Some(case) = state.recorder.mark(mark, region, now, counts)
         && let Err(error) = write!(state.out, "{case}")

@@ -30,10 +30,12 @@ pub enum Costly {
     /// Nor these: lines of a cache and pages that are touched in a round for the first time, where that is looked at.
     Line,
     Page,
+    /// Locks that are taken while another one is held, where that is looked at.
+    Within,
 }
 
 impl Costly {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::KeyWrite,
         Self::Locked,
         Self::RootWrite,
@@ -47,6 +49,7 @@ impl Costly {
         Self::Entry,
         Self::Line,
         Self::Page,
+        Self::Within,
     ];
 
     /// Whether it is one by which a kernel copies: what its turns move is known by what they load and store.

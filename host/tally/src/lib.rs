@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod copies;
+mod held;
 mod instruction;
 mod locks;
 mod record;
@@ -9,6 +10,7 @@ mod recorder;
 mod touched;
 
 pub use copies::Copies;
+pub use held::Held;
 pub use instruction::{Costly, Mark};
 pub use locks::{Kind, Locks};
 pub use record::{Case, Counts, KERNEL, REGION_BITS, Round, STEPS_MAX, WAYS, read};

@@ -109,9 +109,10 @@ const OF_PROGRAMS: [Check; 2] = [
     ("programs_stand_side_by_side", programs::stand_side_by_side),
 ];
 /// What needs no more than few single rounds.
-const FEW_MESSAGES: [Check; 4] = [
+const FEW_MESSAGES: [Check; 5] = [
     ("few_beside_idle_processors", pool::few_beside_idle_processors),
     ("few_take_few_locks", pool::few_take_few_locks),
+    ("few_take_one_lock_at_a_time", pool::few_take_one_lock_at_a_time),
     ("few_by_the_long_way", pool::few_by_the_long_way),
     ("few_beside_rendezvous", pool::few_beside_rendezvous),
 ];
