@@ -3,7 +3,7 @@
 
 mod mark;
 
-pub use mark::{Called, calls, goes_on, waits};
+pub use mark::{calls, goes_on, is_next, waits};
 
 use crate::device;
 use crate::domain::Domain;

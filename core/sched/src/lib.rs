@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod called;
 mod class;
 mod crowd;
 mod exclusion;
@@ -23,6 +24,7 @@ mod timers;
 mod watch;
 mod wish;
 
+pub use called::{CALLING, Called};
 pub use class::{Class, InUse, Placement};
 pub use crowd::Crowd;
 pub use exclusion::Exclusion;

@@ -80,7 +80,7 @@ mod tests {
 
     fn ready(all: &[Processor], thread: u32, last: usize) {
         let at = place(last, all.len(), |p| is_free(all, p));
-        all[at].roll.put(thread, thread == 1, |_| false, || false);
+        all[at].roll.put(thread, |thread| *thread == 1, |_| false, || false);
         all[at].poke();
         let is_idle = |p: usize| all[p].idle.load(Ordering::SeqCst);
         helper(at, all.len(), is_idle, |p| is_free(all, p)).into_iter().for_each(|p| all[p].poke());

@@ -33,6 +33,14 @@ impl<T> Ring<T> {
         self.called.push_back(thread);
     }
 
+    /// The one of whom `is` says so is next, as if an interrupt had called it; if one has, it keeps its place. Whether it is here.
+    pub fn call(&mut self, is: impl Fn(&T) -> bool) -> bool {
+        let found = self.queue.remove(&is);
+        let is_moved = found.is_some();
+        found.into_iter().for_each(|thread| self.called.push_back(thread));
+        is_moved || self.called.iter().any(is)
+    }
+
     /// Whose turn it is.
     pub fn pop_front(&mut self) -> Option<T> {
         let is_called = self.row.is_next(!self.called.is_empty(), !self.queue.is_empty());

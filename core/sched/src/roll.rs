@@ -27,9 +27,15 @@ impl<T> Default for Roll<T> {
 
 impl<T> Roll<T> {
     /// Lets whoever decides know of a ready thread: `tell` tells the one in the seat, if there is one; `is_taken` says whether there is.
-    /// Whether somebody was told; if not, it is in the queue, and will be told if somebody sits down (invariant 38). `called`: by an
-    /// interrupt.
-    pub fn put(&self, thread: T, called: bool, mut tell: impl FnMut(&T) -> bool, is_taken: impl Fn() -> bool) -> bool {
+    /// Whether somebody was told; if not, it is in the queue, and will be told if somebody sits down (invariant 38). `is_called`: by an
+    /// interrupt. (That one says so first, and then looks here: [`Roll::call`].)
+    pub fn put(
+        &self,
+        thread: T,
+        is_called: impl Fn(&T) -> bool,
+        mut tell: impl FnMut(&T) -> bool,
+        is_taken: impl Fn() -> bool,
+    ) -> bool {
         loop {
             if tell(&thread) {
                 return true;
@@ -37,7 +43,7 @@ impl<T> Roll<T> {
             let mut queue = self.queue.lock();
             // Who sits down says so before the queue is emptied.
             if !is_taken() {
-                if called {
+                if is_called(&thread) {
                     queue.push_called(thread)
                 } else {
                     queue.push_back(thread)
@@ -50,11 +56,7 @@ impl<T> Roll<T> {
 
     /// The one of whom `is` says so is next, as if an interrupt had called it. Whether it is here.
     pub fn call(&self, is: impl Fn(&T) -> bool) -> bool {
-        let mut queue = self.queue.lock();
-        let found = queue.remove(is);
-        let is_here = found.is_some();
-        found.into_iter().for_each(|thread| queue.push_called(thread));
-        is_here
+        self.queue.lock().call(is)
     }
 
     /// The one of whom `is` says so has had its turn otherwise.
@@ -140,7 +142,7 @@ mod tests {
     impl Processor {
         fn ready(&self, thread: u32) {
             let tell = |thread: &u32| self.seat.lock().as_mut().map(|known| known.push(*thread)).is_some();
-            self.roll.put(thread, thread % 2 == 0, tell, || self.seat.lock().is_some());
+            self.roll.put(thread, |thread| thread % 2 == 0, tell, || self.seat.lock().is_some());
         }
 
         fn sit(&self) {
@@ -163,12 +165,35 @@ mod tests {
     fn who_is_in_a_hurry_is_next() {
         let run = || {
             let roll = Roll::default();
-            (0..4).for_each(|thread| _ = roll.put(thread, false, |_| false, || false));
-            assert!(!roll.call(|thread| *thread == 7) && roll.call(|thread| *thread == 2) && roll.len() == 4);
+            (0..5).for_each(|thread| _ = roll.put(thread, |_| false, |_| false, || false));
+            let call = |thread| roll.call(|one| *one == thread);
+            assert!(!call(7) && call(2) && call(3) && roll.len() == 5);
+            assert!(call(2), "it keeps its place");
             let turns: Vec<_> = core::iter::from_fn(|| roll.take()).collect();
-            assert_eq!(turns, [2, 0, 1, 3]);
+            assert_eq!(turns, [2, 3, 0, 1, 4]);
         };
         shuttle::check_random(run, 1);
+    }
+
+    /// An interrupt calls somebody who is just becoming ready: he is before those who were.
+    #[test]
+    fn who_is_called_while_he_becomes_ready_is_next() {
+        let run = || {
+            let (roll, called) = (Arc::new(Roll::default()), Arc::new(AtomicUsize::new(0)));
+            roll.put(0, |_| false, |_| false, || false);
+            let calls = {
+                let (roll, called) = (roll.clone(), called.clone());
+                thread::spawn(move || {
+                    called.store(1, Ordering::SeqCst);
+                    roll.call(|thread| *thread == 1);
+                })
+            };
+            roll.put(1, |_| called.load(Ordering::SeqCst) == 1, |_| false, || false);
+            calls.join().unwrap();
+            assert_eq!(roll.take(), Some(1));
+        };
+        let scheduler = shuttle::scheduler::DfsScheduler::new(None, false);
+        assert!(shuttle::Runner::new(scheduler, shuttle::Config::new()).run(run) >= 3);
     }
 
     #[test]

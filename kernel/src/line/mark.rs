@@ -5,7 +5,7 @@ use super::{Line, lines};
 use crate::machine::machine;
 use crate::thread::Thread;
 use abi::sched::ready as why;
-use ::sched::Phase;
+use ::sched::{CALLING, Phase};
 use alloc::sync::Arc;
 use arch::time;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -45,9 +45,7 @@ impl Mark {
     /// The message lies in the post, as its driver has not come back yet: where others run in its place it is next, as if it had been called.
     pub fn hurries(&self, index: usize) {
         let Some(thread) = machine().threads.find(self.driver.load(Ordering::SeqCst)) else { return };
-        if thread.called.0.compare_exchange(0, index as u64 + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            return;
-        }
+        thread.called.hurries(index);
         let turn = {
             let wait = thread.wait.lock();
             (wait.life.phase() == Phase::Ready && !wait.life.is_parked()).then_some(wait.life.turn())
@@ -81,19 +79,17 @@ impl Mark {
     }
 }
 
-/// Of a thread: the interrupt that has woken it, and since when its mark lasts. 0: none has, or it has run since. With no moment: one that it is to
-/// receive ([`Mark::hurries`]).
-#[derive(Default)]
-pub struct Called(AtomicU64);
+const _: () = assert!((arch::apic::LINES as usize) < CALLING);
 
-const LINE_BITS: u32 = 8;
-const _: () = assert!((arch::apic::LINES as u64) < 1 << LINE_BITS);
+/// Whether the message of this line lies in its post.
+fn lies(index: usize) -> bool {
+    lines().get(index).is_some_and(|line| line.mark.queued.load(Ordering::SeqCst) != 0)
+}
 
-impl Called {
-    #[inline]
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::SeqCst) != 0
-    }
+/// Whether an interrupt has called the thread, so its turn is next.
+#[inline]
+pub fn is_next(thread: &Thread) -> bool {
+    thread.called.is_set() && thread.called.is_next(lies)
 }
 
 /// The line of the device that a message names as its sender.
@@ -125,8 +121,7 @@ pub fn calls(thread: &Thread, place: u64) {
             0 => time::now(),
             since => since,
         };
-        let before = thread.called.0.swap(since << LINE_BITS | (index as u64 + 1), Ordering::SeqCst);
-        if before >> LINE_BITS == 0 {
+        if thread.called.calls(index, since) {
             line.mark.given.fetch_add(1, Ordering::SeqCst);
             // If one who was given another message has run meanwhile.
             let _ = line.mark.handed.compare_exchange(0, since, Ordering::SeqCst, Ordering::SeqCst);
@@ -145,13 +140,8 @@ pub fn goes_on(thread: &Thread, now: u64) {
 
 #[cold]
 fn has_seen(thread: &Thread, now: u64) {
-    let called = thread.called.0.load(Ordering::SeqCst);
-    let index = (called & ((1 << LINE_BITS) - 1)) as usize;
-    let Some(line) = index.checked_sub(1).and_then(|index| lines().get(index)) else { return };
-    let since = called >> LINE_BITS;
-    if thread.called.0.compare_exchange(called, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() || since == 0 {
-        return;
-    }
+    let Some((index, since)) = thread.called.goes_on(lies) else { return };
+    let Some(line) = lines().get(index) else { return };
     // Others that were given one may not have run.
     if line.mark.given.fetch_sub(1, Ordering::SeqCst) == 1 {
         line.mark.handed.store(0, Ordering::SeqCst);

@@ -1,5 +1,6 @@
 //! Who was made ready: where it goes, and who hears of it.
 
+use crate::line;
 use crate::machine::machine;
 use crate::processor::Processor;
 use crate::seat;
@@ -38,8 +39,7 @@ pub fn announce(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32)
 pub(super) fn tell_or_queue(processor: &Processor, thread: Arc<Thread>, turn: u64, why: u32) -> bool {
     // First where it is, then that it is there: who puts the scheduler out finds it, or it goes into the queue. And who has
     // found it may be running it already. (Who gives way is not in a hurry.)
-    let called = thread.called.is_set() && why != why::YIELDED;
-    let why = if called { why::CALLED } else { why };
+    let is_called = |thread: &Thread| why != why::YIELDED && line::is_next(thread);
     {
         let wait = thread.wait.lock();
         if wait.life.phase() == Phase::Ready && wait.life.turn() == turn {
@@ -47,6 +47,14 @@ pub(super) fn tell_or_queue(processor: &Processor, thread: Arc<Thread>, turn: u6
             thread.shows(state::READY);
         }
     }
-    let tell = |(thread, turn): &(Arc<Thread>, u64)| processor.tells_ready(thread, *turn, why);
-    processor.queue.put((thread, turn), called, tell, || processor.office.is_taken())
+    let tell = |(thread, turn): &(Arc<Thread>, u64)| {
+        let called = is_called(thread);
+        let is_told = processor.tells_ready(thread, *turn, if called { why::CALLED } else { why });
+        // An interrupt that has come in between has told of one who was not known yet.
+        if is_told && !called && is_called(thread) {
+            processor.tells_ready(thread, *turn, why::HURRIED);
+        }
+        is_told
+    };
+    processor.queue.put((thread, turn), |(thread, _)| is_called(thread), tell, || processor.office.is_taken())
 }
