@@ -102,7 +102,7 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
     let frame = wrote.page.clone();
     let replaced = wrote.replaced;
     if let Some(replaced) = replaced {
-        stale = view::change(mapped, page * PAGE, PAGE, Change::Unmap);
+        stale = view::change_first(mapped, page * PAGE, PAGE, Change::Unmap);
         stale.frames.push(replaced);
     }
     state.show_charged();
@@ -110,12 +110,32 @@ pub fn present(state: &mut State, page: u64, write: bool) -> Result<Present, Err
 }
 
 /// A store has replaced a page by a copy that processors still read: nobody uses the copy before they have forgotten it. (Who stored
-/// there could say so elsewhere, to somebody who would not see it.)
-pub fn settle(section: &Section, mut state: MutexGuard<State>, stale: Stale) {
+/// there could say so elsewhere, to somebody who would not see it.) Where many views have it they lose it in stretches, between which interrupts are let in.
+pub fn settle(section: &Section, state: MutexGuard<State>, stale: Stale) {
+    settle_by(section, state, stale, || here().away_from_user(sched::breathe));
+}
+
+/// The same with something else in between.
+pub fn settle_by<'a>(section: &'a Section, mut state: MutexGuard<'a, State>, mut stale: Stale, rest: fn()) {
     state.replacing += 1;
+    // Views that are not changed yet have them still.
+    let frames = core::mem::take(&mut stale.frames);
+    loop {
+        drop(state);
+        let others = stale.rest.take();
+        stale.flush();
+        if others.is_some() {
+            rest();
+        }
+        state = section.state.lock();
+        match others {
+            Some(others) => stale = view::change_rest(&state.mapped, others),
+            None => break,
+        }
+    }
+    state.replacing -= 1;
     drop(state);
-    stale.flush();
-    section.state.lock().replacing -= 1;
+    drop(frames);
 }
 
 /// Checks one page's worth of a claim, at this address; the state's lock is held. `lent`: the question with which that is lent, perhaps.
@@ -381,18 +401,24 @@ fn may_each(domains: &[&Domain], address: u64, len: u64, rights: Rights, mut say
 /// # Errors
 /// `Dead`: its task has ended meanwhile, and it with that. Those of [`present`].
 pub fn fill(section: &Section, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-    let mut state = section.state.lock();
-    if state.deleted || offset + bytes.len() as u64 > state.len {
-        return Err(Error::Dead);
+    loop {
+        let mut state = section.state.lock();
+        if state.deleted || offset + bytes.len() as u64 > state.len {
+            return Err(Error::Dead);
+        }
+        let Present { frame, stale } = present(&mut state, offset / PAGE, true)?;
+        if stale.is_remembered() {
+            drop(frame);
+            settle(section, state, stale);
+            continue;
+        }
+        processor::copied(bytes.len() as u64);
+        frame.write((offset % PAGE) as usize, bytes);
+        drop(frame);
+        drop(state);
+        stale.flush();
+        return Ok(());
     }
-    let page = present(&mut state, offset / PAGE, true)?;
-    processor::copied(bytes.len() as u64);
-    page.frame.write((offset % PAGE) as usize, bytes);
-    let Present { frame, stale } = page;
-    drop(frame);
-    drop(state);
-    stale.flush();
-    Ok(())
 }
 
 /// An aligned 32-bit word of a program's memory.

@@ -129,10 +129,16 @@ struct Shorter {
 }
 
 impl Shorter {
-    /// Every processor has forgotten the pages, and they are freed. Call without locks.
-    fn flush(self) {
-        self.stale.flush();
-        drop(self.cut);
+    /// Every processor has forgotten the pages, and they are freed. Lets go of the section's lock; call without others.
+    fn flush(self, section: &Section, state: MutexGuard<State>) {
+        let Shorter { stale, cut } = self;
+        if stale.rest.is_some() {
+            claim::settle(section, state, stale);
+        } else {
+            drop(state);
+            stale.flush();
+        }
+        drop(cut);
     }
 }
 
@@ -395,9 +401,8 @@ impl Section {
             }
             // Only the last part may end in the middle of what a clone has in common (`copies`).
             before = state.cut_to(len);
-            let stale = self.set_len_some(&mut state, &mut before);
-            drop(state);
-            stale.flush();
+            let shorter = self.set_len_some(&mut state, &mut before);
+            shorter.flush(self, state);
             if before == len {
                 return Ok(Progress::Done);
             }
@@ -414,7 +419,7 @@ impl Section {
     fn set_len(&self, state: &mut State, len: u64) -> Shorter {
         let mut stale = Stale::default();
         if len < state.len {
-            stale = view::change(&mut state.mapped, len, state.len - len, Change::Unmap);
+            stale = view::change_first(&mut state.mapped, len, state.len - len, Change::Unmap);
             state.give_up_making();
         }
         let cut = state.pages.resize(len / PAGE);

@@ -4,7 +4,9 @@
 mod mapped;
 mod table;
 
-pub use mapped::{AT_ONCE, Change, FEW, at_once, change, change_all, disown, hide, leave_all, make_room, show, take_out};
+pub use mapped::{
+    AT_ONCE, Change, FEW, Rest, at_once, change, change_all, change_first, change_part, change_rest, disown, hide, leave_all, make_room, show, take_out,
+};
 use mapped::{reserve, tidy};
 
 use crate::domain::Domain;
@@ -147,6 +149,8 @@ pub struct Stale {
     scope: Scope,
     taken: Vec<Taken>,
     pub frames: Vec<Arc<Frame>>,
+    /// Views that are still to be changed, where there are many ([`change_first`]): whoever has this settles it (`claim.rs`).
+    pub rest: Option<Rest>,
 }
 
 /// What was taken out of a view, until processors have forgotten it.
@@ -186,18 +190,22 @@ impl Taken {
 }
 
 impl Stale {
-    /// Whether any processor may remember what is gone.
+    /// Whether any processor may remember what is gone, or any view has it still.
     pub fn is_remembered(&self) -> bool {
-        self.processors != 0
+        self.processors != 0 || self.rest.is_some()
     }
 
     /// Whether nothing is left to be done: what was taken out is forgotten.
     pub fn is_settled(&self) -> bool {
-        self.processors == 0 && self.taken.is_empty()
+        !self.is_remembered() && self.taken.is_empty()
     }
 
     /// Waits until every processor has forgotten, then frees. Call without locks.
+    ///
+    /// # Panics
+    /// There are views that have it still: a bug in the kernel.
     pub fn flush(self) {
+        assert!(self.rest.is_none(), "views that are still to be changed are forgotten");
         processor::make_forget(self.processors, self.scope);
         let mut steps = STEPS_AT_ONCE;
         self.taken.into_iter().for_each(|taken| taken.settle(&mut steps));
@@ -212,6 +220,8 @@ impl Stale {
         self.processors |= other.processors;
         self.taken.extend(other.taken);
         self.frames.extend(other.frames);
+        debug_assert!(self.rest.is_none() || other.rest.is_none());
+        self.rest = self.rest.take().or(other.rest);
     }
 }
 

@@ -166,6 +166,11 @@ pub fn settle(section: &Section, state: MutexGuard<'_, State>, stale: Stale) {
     here().away_from_user(|| claim::settle(section, state, stale));
 }
 
+/// The same for one who holds his thread's lock: no interrupts are let in, however many views there are.
+pub fn settle_at_once(section: &Section, state: MutexGuard<'_, State>, stale: Stale) {
+    here().away_from_user(|| claim::settle_by(section, state, stale, || ()));
+}
+
 /// Makes the pages of a range ready to be written by the kernel. `Some`: one was replaced, which is to be settled, and all to be begun anew.
 pub fn prepare(state: &mut State, offset: u64, len: u64) -> Result<Option<Stale>, Error> {
     if len == 0 {

@@ -3,7 +3,7 @@
 //! two programs it waits for the return (pitfalls, H12).
 
 use super::Done;
-use super::pair::{Both, Range, TRIES, get, prepare, put, settle};
+use super::pair::{Both, Range, TRIES, get, prepare, put, settle, settle_at_once};
 use super::queue::{self, NONE, Record, Step, sender};
 use super::structure::{Site, show};
 use crate::aside;
@@ -331,7 +331,7 @@ fn change(section: &Section, offset: u64, how: impl Fn(&mut Signal) -> bool) -> 
         let prepared = prepare(&mut state, offset, STRUCTURE_ALIGN);
         let is_ready = match prepared {
             Ok(Some(stale)) => {
-                settle(section, state, stale);
+                settle_at_once(section, state, stale);
                 tries += 1;
                 if tries < TRIES {
                     continue;

@@ -194,8 +194,8 @@ fn take_back(woken: &Woken) {
         let from = (range.address - section.base) / PAGE * PAGE;
         let to = (range.address - section.base).saturating_add(range.len).checked_next_multiple_of(PAGE);
         let len = to.map_or(section.reserve, |to| to.min(section.reserve)) - from;
-        let stale = view::change(&mut section.state.lock().mapped, from, len, Change::Unmap);
-        stale.flush();
+        // It is over: nobody comes by it again to where it was taken out.
+        view::change_part(&section, section.state.lock(), (from, from + len), Change::Unmap);
     }
     pool().is_taken_back(woken.receiver);
 }

@@ -1,6 +1,7 @@
 //! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
 
 use super::{SLICE, Section, Shorter, State, passers};
+use crate::claim;
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched::{self, Progress};
@@ -72,8 +73,7 @@ impl Section {
         if goes(&mut state) {
             let mut len = state.cut_to(SLICE);
             let shorter = self.set_len_some(&mut state, &mut len);
-            drop(state);
-            shorter.flush();
+            shorter.flush(self, state);
         }
         false
     }
@@ -169,9 +169,8 @@ impl Section {
             return !is_bound;
         }
         let mut len = state.cut_to(0);
-        let stale = self.set_len_some(&mut state, &mut len);
-        drop(state);
-        stale.flush();
+        let shorter = self.set_len_some(&mut state, &mut len);
+        shorter.flush(self, state);
         len == 0 && !is_bound
     }
 
@@ -215,7 +214,15 @@ impl Section {
     /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
     /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go.
     pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<MutexGuard<'_, State>, Error> {
-        let state = self.lock_for(by, Rights::CHANGE_ACL)?;
+        let state = loop {
+            let state = self.lock_for(by, Rights::CHANGE_ACL)?;
+            // What leaves views in stretches is not to come back before it has.
+            if state.replacing == 0 {
+                break state;
+            }
+            drop(state);
+            claim::wait_a_moment();
+        };
         if len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
             return Ok(state);
         }

@@ -69,7 +69,7 @@ impl Named {
     /// Takes the page out; nobody can reach it when what is returned was flushed.
     fn take(&self, state: &mut State) -> Option<(Given, Stale)> {
         let frame = state.pages.take_one(self.page)?;
-        let stale = view::change(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
+        let stale = view::change_first(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
         let paid = (state.charged > 0).then(|| Paid(Some(state.owner.clone())));
         state.charged -= u64::from(paid.is_some());
         state.show_charged();
@@ -79,13 +79,23 @@ impl Named {
         Some((Given { frame, paid, was_invalid }, stale))
     }
 
+    /// Every processor has forgotten it, and no view has it. Lets go of the section's lock.
+    fn flush(&self, state: MutexGuard<State>, stale: Stale) {
+        if stale.rest.is_some() {
+            claim::settle(&self.section, state, stale);
+        } else {
+            drop(state);
+            stale.flush();
+        }
+    }
+
     /// Puts a page there. What was there goes when what is returned was flushed.
     fn put(&self, state: &mut State, frame: Arc<Frame>, paid: Paid) -> Stale {
         let old = state.pages.supply(self.page, frame);
         let mut stale = Stale::default();
         match old {
             Some(old) => {
-                stale = view::change(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
+                stale = view::change_first(&mut state.mapped, self.page * PAGE, PAGE, Change::Unmap);
                 stale.frames.push(old);
                 // There was one to be paid for already.
                 drop(paid);
@@ -121,8 +131,7 @@ impl Named {
             if given.was_invalid {
                 state.invalid.put(self.page, 1);
             }
-            drop(state);
-            stale.flush();
+            self.flush(state, stale);
         }
     }
 }
@@ -222,8 +231,7 @@ pub fn supply(by: &Domain, address: u64, from: u64, flags: u64) -> Result<u64, E
         }
     };
     let stale = to.put(&mut state, given.frame, paid);
-    drop(state);
-    stale.flush();
+    to.flush(state, stale);
     Ok(0)
 }
 
@@ -252,7 +260,7 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
     }
     let (given, stale) = if copy {
         let frame = state.pages.share(source.page).ok_or(Error::Absent)?;
-        (Given { frame, paid: None, was_invalid: false }, view::change(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
+        (Given { frame, paid: None, was_invalid: false }, view::change_first(&mut state.mapped, source.page * PAGE, PAGE, Change::WriteProtect))
     } else {
         source.take(&mut state).ok_or(Error::Absent)?
     };
@@ -260,8 +268,7 @@ fn give(by: &Domain, source: &Named, copy: bool) -> Result<Given, Error> {
         // Whoever stores there gets a page of his own: not before nobody stores by what he remembers.
         claim::settle(&source.section, state, stale);
     } else {
-        drop(state);
-        stale.flush();
+        source.flush(state, stale);
     }
     Ok(given)
 }
@@ -280,7 +287,7 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
     let from = source.payer_where_short();
     let reserve = |target: &Named| Paid::by(&without_pager(target.lock(by, Rights::READ | Rights::WRITE))?.owner, from.as_deref());
     let paid = target.as_ref().map(reserve).transpose()?;
-    let (was, taken) = {
+    let (was, given) = {
         let mut state = source.lock(by, Rights::CHANGE_ACL)?;
         if source.section.live {
             return Err(Error::NotSupported);
@@ -293,16 +300,12 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
             // Nobody would have it any more.
             return Ok(page::DIRTY);
         }
-        let taken = source.take(&mut state);
-        (if dirty { page::DIRTY } else { page::CLEAN }, taken)
+        let Some((given, stale)) = source.take(&mut state) else { return Ok(page::ABSENT) };
+        // (The frame is held until then.)
+        source.flush(state, stale);
+        (if dirty { page::DIRTY } else { page::CLEAN }, given)
     };
-    let Some((given, mut stale)) = taken else { return Ok(page::ABSENT) };
-    let (Some(target), Some(paid)) = (target.as_ref(), paid) else {
-        stale.frames.push(given.frame);
-        stale.flush();
-        return Ok(was);
-    };
-    stale.flush();
+    let (Some(target), Some(paid)) = (target.as_ref(), paid) else { return Ok(was) };
     let mut state = match without_pager(target.lock_again(by, Rights::READ | Rights::WRITE, &paid)) {
         Ok(state) => state,
         Err(error) => {
@@ -311,8 +314,7 @@ pub fn take(by: &Domain, address: u64, to: u64) -> Result<u64, Error> {
         }
     };
     let stale = target.put(&mut state, given.frame, paid);
-    drop(state);
-    stale.flush();
+    target.flush(state, stale);
     Ok(was)
 }
 

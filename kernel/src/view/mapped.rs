@@ -172,6 +172,36 @@ pub fn change(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) ->
     stale
 }
 
+/// Views of a section that are still to be changed: so many, counted from the beginning of its list. Those that come behind them meanwhile see what is there then.
+#[derive(Clone, Copy)]
+pub struct Rest {
+    left: usize,
+    offset: u64,
+    len: u64,
+    what: Change,
+}
+
+/// The same, where many views map the section in some of them only: the others are the [`Stale::rest`], and nobody uses what is there now before they are changed, too.
+pub fn change_first(mapped: &mut Vec<Mapping>, offset: u64, len: u64, what: Change) -> Stale {
+    if mapped.len() as u64 <= AT_ONCE {
+        return change(mapped, offset, len, what);
+    }
+    change_rest(mapped, Rest { left: mapped.len(), offset, len, what })
+}
+
+/// Goes on with that. (Where registrations that do not count are tidied away in between, those that are left move down.)
+pub fn change_rest(mapped: &[Mapping], rest: Rest) -> Stale {
+    let Rest { left, offset, len, what } = rest;
+    let mut stale = Stale::default();
+    let to = left.min(mapped.len());
+    let from = to.saturating_sub(AT_ONCE as usize);
+    for mapping in &mapped[from..to] {
+        change_one(mapping, offset, offset.saturating_add(len), what, &mut stale);
+    }
+    stale.rest = (from > 0).then_some(Rest { left: from, ..rest });
+    stale
+}
+
 /// The same in one. Whether its registration counts, or owes something.
 fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mut Stale) -> bool {
     let Some(view) = mapping.view.upgrade() else { return false };
@@ -246,19 +276,24 @@ pub fn leave_all(section: &Section) {
 
 /// Applies a change to all of a section, up to `len`, in all views that map it now: under its lock, which is let go between stretches. Nobody undoes it
 /// meanwhile.
-pub fn change_all<'a>(section: &'a Section, mut state: MutexGuard<'a, State>, len: u64, what: Change) {
+pub fn change_all<'a>(section: &'a Section, state: MutexGuard<'a, State>, len: u64, what: Change) {
+    change_part(section, state, (0, len), what);
+}
+
+/// The same in `[begin, len)` of the section.
+pub fn change_part<'a>(section: &'a Section, mut state: MutexGuard<'a, State>, (begin, len): (u64, u64), what: Change) {
     // From the end: where registrations that do not count are tidied away in between, those that are left move down.
-    let (mut left, mut from) = (state.mapped.len(), 0);
+    let (mut left, mut from) = (state.mapped.len(), begin);
     loop {
         let (mut stale, mut room) = (Stale::default(), AT_ONCE);
         if left > state.mapped.len() {
-            (left, from) = (state.mapped.len(), 0);
+            (left, from) = (state.mapped.len(), begin);
         }
         while left > 0 && room > 0 {
             let (at, to, taken) = what.goes(&state.mapped[left - 1], from, len, room);
             change_one(&state.mapped[left - 1], at, to, what, &mut stale);
             room -= taken;
-            (left, from) = if to < len { (left, to) } else { (left - 1, 0) };
+            (left, from) = if to < len { (left, to) } else { (left - 1, begin) };
         }
         drop(state);
         stale.flush();
