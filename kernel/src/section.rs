@@ -44,7 +44,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pages::{Cut, Marks, PageMap, Whose};
 use quota::Resource;
-use spin::{Mutex, Once};
+use spin::{Mutex, MutexGuard, Once};
 
 /// What is freed of a section with interrupts off: 512 pages (architecture, section 14, bounded calls).
 const SLICE: u64 = 512 * PAGE;
