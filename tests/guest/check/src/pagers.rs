@@ -428,7 +428,6 @@ pub use again::served as served_role;
 pub use beyond::{of_who_ends, role as beyond_role};
 pub use failures::{dying as dying_role, ending as ending_role, left as left_role, role as bad_role};
 pub use whose::role as whose_role;
-pub use whose::role as whose_role;
 
 /// Done in time, or not at all.
 fn soon<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
