@@ -248,7 +248,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
     if is_noted_otherwise {
         // From now on what they make invalid is noted as the task's, or is not any more.
         let threads: Vec<_> = task.threads.lock().values().cloned().collect();
-        sched::in_stretches(threads, |thread| drop(thread.inner.lock().last.forget()));
+        sched::in_stretches(threads, |thread| thread.inner.lock().last.is_noted_otherwise());
     }
     Ok(0)
 }

@@ -53,10 +53,9 @@ impl Lasts {
         Lasts([const { Last::none() }; KEPT])
     }
 
-    /// It is found anew what the thread may do. To be dropped without locks.
-    #[must_use]
-    pub fn forget(&mut self) -> Lasts {
-        core::mem::replace(self, Lasts::new())
+    /// By whom pages are made invalid is noted otherwise from now on.
+    pub fn is_noted_otherwise(&mut self) {
+        self.0.iter_mut().for_each(|last| last.changes_if_invalid = NEVER);
     }
 
     /// This is found of the section there. What is not kept any more is to be dropped without locks.
@@ -182,7 +181,7 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
     }
     let _old = {
         let kept = &mut thread.inner.lock().last;
-        // (What is kept is forgotten when the task has another pager, and not kept after that.)
+        // (When the task has another pager, or none, what is kept holds no more, and after that this is not kept.)
         kept.keep(section.base, last.filter(|_| thread.task.paged.load(Ordering::SeqCst) == pager))
     };
     Ok(len)
