@@ -76,6 +76,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     let validates = || with(pager_serve(&Validates), 0);
     in_turn(report, "validate-two-in-turn", &mut [validates()?, validates()?]);
     in_turn(report, "validate-three-in-turn", &mut [validates()?, validates()?, validates()?]);
+    in_turn(report, "validate-four-in-turn", &mut [validates()?, validates()?, validates()?, validates()?]);
     loads_and_stores(report, validates()?);
     let scratch = made(PAGE)?.base();
     let supplies = Box::leak(Box::new(Supplies(AtomicU64::new(scratch))));
@@ -99,7 +100,7 @@ fn by_the_tasks(report: &Report, mut section: Section) -> Result<(), String> {
     Ok(())
 }
 
-/// A thread keeps whom it has asked for the last two sections. What it takes where so many are missed in turn.
+/// A thread keeps whom it has asked for the last three sections. What it takes where so many are missed in turn.
 fn in_turn(report: &Report, way: &str, sections: &mut [Section]) {
     let bases: Vec<u64> = sections.iter().map(Section::base).collect();
     let first = || bases.iter().for_each(|base| invalidate(*base, PAGE).expect("a page of an own section"));

@@ -53,8 +53,8 @@ pub struct Seen {
 /// Whom a thread has last asked, and, while that pager runs, what it was asked for.
 pub struct Asked {
     seen: Seen,
-    /// Another section, where a page of the same program was asked for before that.
-    before: Option<Seen>,
+    /// Other sections, where pages of the same program were asked for before that.
+    before: [Option<Seen>; 2],
     /// The thread was in a call.
     in_call: bool,
     /// Where the thread is not, and what it runs there with: the pager's domain, or while that runs the one which it serves.
@@ -96,17 +96,14 @@ impl Asked {
         self.away.as_ref().map(|_| self.seen.pager.level)
     }
 
-    /// The section before this one is meant: now it is that one's turn. The offset there.
+    /// A section before this one is meant: now it is that one's turn. The offset there.
     #[cold]
     #[inline(never)]
     fn turns(&mut self, address: u64) -> Option<u64> {
-        let before = self.before.as_mut()?;
-        let offset = address.wrapping_sub(before.base);
-        if offset >= before.reserve || self.away.is_some() {
-            return None;
-        }
+        let meant = |one: &&mut Seen| address.wrapping_sub(one.base) < one.reserve;
+        let before = self.before.iter_mut().flatten().find(meant).filter(|_| self.away.is_none())?;
         core::mem::swap(&mut self.seen, before);
-        Some(offset)
+        Some(address.wrapping_sub(self.seen.base))
     }
 
     /// How deep the call of the pager that serves the thread now is, and what was said as its time began.
@@ -191,12 +188,12 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     };
     let records = inner.gate.changes();
     let (area, before) = match inner.asked.take() {
-        None => (Area::spare(&mut inner.areas), None),
+        None => (Area::spare(&mut inner.areas), [None, None]),
         Some(old) => {
             let is_same = old.records == records && old.seen.domain == seen.domain && Arc::ptr_eq(&old.other, &other);
-            let Asked { seen: last, before, area, .. } = *old;
-            let other = if last.base == seen.base { before } else { Some(last) };
-            (area, other.filter(|_| is_same))
+            let Asked { seen: last, before: [one, two], area, .. } = *old;
+            let mut others = [Some(last), one, two].into_iter().flatten().filter(|other| is_same && other.base != seen.base);
+            (area, [others.next(), others.next()])
         }
     };
     inner.asked = Some(Box::new(Asked { seen, before, in_call: depth > 1, other, area, records, away: None }));
@@ -272,7 +269,8 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
     let is_tasks = seen.of_task != 0;
     let (why, transit) = {
         let state = &mut *section.state.try_lock()?;
-        let same = state.acl.changes() == seen.changes && !state.deleted && offset < state.len && !state.must_wait(page, write);
+        // (That it is to go is a change, too.)
+        let same = state.acl.changes() == seen.changes && offset < state.len && !state.must_wait(page, write);
         if !same || !is_tasks && !state.paged.pager.as_ref().is_some_and(|now| Arc::ptr_eq(now, pager)) {
             return None;
         }
@@ -376,7 +374,7 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
         let page = key.page;
         let state = &mut *away.section.state.try_lock()?;
         if valid {
-            if !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || state.deleted || away.offset >= state.len {
+            if !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || away.offset >= state.len {
                 return None;
             }
             validate(state, into, asked.seen.base, page);

@@ -64,6 +64,7 @@ pub const CHECKS: &[Check] = &[
     ("again_by_pagers_of_pagers", again::nested),
     ("again_and_ended", again::ended),
     ("again_in_turn", again::in_turn),
+    ("again_in_turn_of_many", again::in_turn_of_many),
     ("again_by_many", again::crowd),
     ("who_is_served_is_seen", again::seen),
     ("pagers_are_counted", counted),

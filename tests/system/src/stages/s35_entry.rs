@@ -136,6 +136,7 @@ pub fn cases() -> Vec<Case> {
                 "again_by_pagers_of_pagers",
                 "again_and_ended",
                 "again_in_turn",
+                "again_in_turn_of_many",
                 "again_by_many",
                 "who_is_served_is_seen",
                 "pagers_are_counted",

@@ -235,6 +235,35 @@ pub fn in_turn() -> Outcome {
     second.delete().map_err(doing("delete"))
 }
 
+/// The same with more sections than a thread keeps.
+pub fn in_turn_of_many() -> Outcome {
+    for count in 3..=5u64 {
+        let (own, gate) = own(Does::Validate)?;
+        let sections: Result<Vec<_>, _> = (0..count).map(|_| data(2 * PAGE)).collect();
+        let sections = sections.map_err(doing("create"))?;
+        for (section, n) in sections.iter().zip(1..) {
+            (0..2).for_each(|page| store(section.base() + page * PAGE, n + page));
+            pager::set(section.base(), gate, 1, 0).map_err(doing("pager"))?;
+        }
+        for round in 0..6 {
+            for section in &sections {
+                invalidate(section.base(), 2 * PAGE).map_err(doing("invalidate"))?;
+            }
+            for (section, n) in sections.iter().zip(1..) {
+                let base = section.base();
+                same!((read(base), own.calls()), (Some(n), 1), "section {n} of {count}, round {round}");
+                same!(own.told()[..2], [base, 0], "what the pager was told, round {round}");
+                store(base + PAGE, n + 1);
+                same!((load(base + PAGE), own.calls()), (n + 1, 1), "a store to section {n} of {count}, round {round}");
+            }
+        }
+        for section in sections {
+            section.delete().map_err(doing("delete"))?;
+        }
+    }
+    Ok(())
+}
+
 fn absent_and_read(base: u64, own: &Own) -> Outcome {
     for round in 0..3 {
         invalidate(base, PAGE).map_err(doing("invalidate"))?;
