@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use musubi::abi::layout::PAGE;
 use musubi::abi::rights::{ANY_TEXT, principal};
@@ -44,6 +45,7 @@ pub fn run(report: &Report) -> Result<(), String> {
     touch(shown.base(), most);
     measure(report, "light", shown.base());
     in_turn(report, shown.base())?;
+    anew(report, shown.base());
     let first = viewer(seen, shown.base(), most)?;
     measure(report, "light-2-views", shown.base());
     let second = viewer(seen, shown.base(), most)?;
@@ -53,32 +55,62 @@ pub fn run(report: &Report) -> Result<(), String> {
     seen.free(true).map_err(|e| format!("freeing: {e}"))
 }
 
-/// A thread keeps the last two sections whose pages it has made invalid or valid: what it takes where there are two in turn.
+/// A thread keeps the last three sections whose pages it has made invalid or valid: what it takes where there are two in turn, three, or one more than
+/// are kept. What choosing one takes is taken off.
 fn in_turn(report: &Report, base: u64) -> Result<(), String> {
-    let other = Section::create(PAGE, PAGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"))?;
-    touch(other.base(), PAGE);
-    let both = [base, other.base()];
+    let made = || Section::create(PAGE, PAGE, kind::DATA, 0).map_err(|e| format!("a section: {e}"));
+    let others = [made()?, made()?, made()?];
+    others.iter().for_each(|other| touch(other.base(), PAGE));
+    let all: Vec<u64> = [base].into_iter().chain(others.iter().map(Section::base)).collect();
     let done = |outcome: Result<(), _>| outcome.expect("a page of an own section");
-    let valid = || both.into_iter().for_each(|base| done(validate(base, PAGE)));
-    let invalid = || both.into_iter().for_each(|base| done(invalidate(base, PAGE)));
-    let case = |case| Case { case, way: "light-two-in-turn", bytes: PAGE as usize };
-    let mut turn = 0;
-    let mut next = || {
-        turn = 1 - turn;
-        both[turn]
+    for (way, count) in [("light-two-in-turn", 2), ("light-three-in-turn", 3), ("light-four-in-turn", 4)] {
+        let some = &all[..count];
+        let turn = Cell::new(0);
+        // Whose turn it is comes first: it was done there longest ago.
+        let each = |does: &dyn Fn(u64)| (turn.get()..turn.get() + count).for_each(|at| does(some[at % count]));
+        let valid = || each(&|base| done(validate(base, PAGE)));
+        let invalid = || each(&|base| done(invalidate(base, PAGE)));
+        let next = || {
+            let at = turn.get();
+            turn.set(if at + 1 == count { 0 } else { at + 1 });
+            core::hint::black_box(some[at])
+        };
+        let choosing = Plan::new(ROUNDS).measure(|| _ = next()).ticks.summary().median;
+        let case = |case| Case { case, way, bytes: PAGE as usize };
+        let mut rounds = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(next(), PAGE)));
+        rounds.ticks = rounds.ticks.less(choosing);
+        report.case(case("page_invalidate"), &rounds, &[]);
+        let mut rounds = Plan::new(ROUNDS).first(&invalid).measure(|| done(validate(next(), PAGE)));
+        rounds.ticks = rounds.ticks.less(choosing);
+        report.case(case("page_validate"), &rounds, &[]);
+        valid();
+    }
+    others.into_iter().try_for_each(|other| other.delete().map_err(|e| format!("deleting: {e}")))
+}
+
+/// The first time after the section's list was changed, when the thread is asked anew whether it may.
+fn anew(report: &Report, base: u64) {
+    let done = |outcome: Result<(), _>| outcome.expect("a page of an own section");
+    let entry = |rights: Rights| AclEntry { principal: principal::ANY, rights: rights.bits(), id: 0, text: ANY_TEXT };
+    let changed =
+        || [Rights::empty(), Rights::READ].into_iter().for_each(|rights| done(section::grant(base, &entry(rights))));
+    let case = |case| Case { case, way: "light-list-changed", bytes: PAGE as usize };
+    let valid = || {
+        done(validate(base, PAGE));
+        touch(base, PAGE);
+        changed();
+        touch(base, PAGE);
     };
-    report.case(
-        case("page_invalidate"),
-        &Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(next(), PAGE))),
-        &[],
-    );
-    report.case(
-        case("page_validate"),
-        &Plan::new(ROUNDS).first(&invalid).measure(|| done(validate(next(), PAGE))),
-        &[],
-    );
+    let rounds = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(base, PAGE)));
+    report.case(case("page_invalidate"), &rounds, &[]);
+    let invalid = || {
+        valid();
+        done(invalidate(base, PAGE));
+        changed();
+    };
+    let rounds = Plan::new(ROUNDS).first(&invalid).measure(|| done(validate(base, PAGE)));
+    report.case(case("page_validate"), &rounds, &[]);
     valid();
-    other.delete().map_err(|e| format!("deleting: {e}"))
 }
 
 /// The same while threads of this program execute on one further processor and on two, which have to forget what is made invalid.

@@ -79,7 +79,7 @@ impl Marks {
     #[inline]
     pub fn put(&mut self, first: u64, count: u64) {
         if first + count <= WORD {
-            self.low |= bits(first, count);
+            self.low |= some_bits(first, count);
         } else {
             self.put_high(first, count);
         }
@@ -105,7 +105,7 @@ impl Marks {
     #[inline]
     pub fn take(&mut self, first: u64, count: u64) {
         if first + count <= WORD {
-            self.low &= !bits(first, count);
+            self.low &= !some_bits(first, count);
         } else {
             self.take_high(first, count);
         }
@@ -153,7 +153,13 @@ impl Marks {
 /// Of the first 64 pages, `count` from `first` on. (With `count` 0: none.)
 #[inline]
 fn bits(first: u64, count: u64) -> u64 {
-    if count == 0 { 0 } else { (u64::MAX >> (WORD - count)) << first }
+    if count == 0 { 0 } else { some_bits(first, count) }
+}
+
+/// The same of at least one.
+#[inline]
+fn some_bits(first: u64, count: u64) -> u64 {
+    (u64::MAX >> ((WORD - count) % WORD)) << (first % WORD)
 }
 
 /// Those of a range that are among the first 64 pages, and the others: first and count, which is not 0.
