@@ -17,6 +17,7 @@ mod race;
 mod rests;
 mod rights;
 mod several;
+mod stays;
 mod steps;
 mod users;
 
