@@ -142,7 +142,7 @@ mod tests {
     fn round(instructions: u64) -> Round {
         Round {
             instructions,
-            counts: [0, 7, 2, 0, 4, 2, 1, 3, 8192, 2, 1, 40, 9],
+            counts: [0, 7, 2, 0, 4, 2, 1, 3, 8192, 2, 1, 40, 9, 5],
             steps: Some(vec![(0x2_0040, 12), (KERNEL, instructions - 12)]),
         }
     }

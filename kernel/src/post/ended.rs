@@ -4,8 +4,8 @@
 use super::pool;
 use crate::processor::{Processor, here};
 use crate::thread::Thread;
-use abi::Error;
 use ::post::{Letter, Lies};
+use abi::Error;
 use arch::post::{Frame, Kept};
 use core::sync::atomic::Ordering;
 

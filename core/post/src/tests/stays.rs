@@ -51,10 +51,14 @@ fn nobody_writes_where_a_message_stays() {
         let Lies::Slot(slot) = lies else { panic!("{lies:?}") };
         assert_eq!(pool.charged(a.account), 1, "its sender pays for it");
         // Whatever is sent meanwhile, by whichever processor, lies elsewhere.
-        let others: Vec<u64> = [&a, &a, &b, &b, &b].iter().zip(10..).map(|(by, op)| {
-            pool.send(&post, &by.by(), &body(op), 0).unwrap();
-            op
-        }).collect();
+        let others: Vec<u64> = [&a, &a, &b, &b, &b]
+            .iter()
+            .zip(10..)
+            .map(|(by, op)| {
+                pool.send(&post, &by.by(), &body(op), 0).unwrap();
+                op
+            })
+            .collect();
         assert_eq!(pool.send(&post, &a.by(), &body(9), 0), Err(Error::MessageQuota));
         assert_eq!(pool.letter(lies).body(), body(7));
         pool.done_with(slot, b.processor);

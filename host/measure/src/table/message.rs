@@ -8,8 +8,7 @@ const BENCHES: [&str; 2] = ["pool", "messages"];
 const MESSAGES: [(&str, u64); 2] = [("ping-pong", 2), ("queued", 1)];
 /// Behind a case: one round of all messages, or other operations, whose number is a figure.
 const ALL: &str = "-all";
-const UNITS: [&str; 6] =
-    [count::ENTRIES, count::POST_LOCKS, count::LOCKS, count::WITHIN, count::COPIES, count::SPINS];
+const UNITS: [&str; 6] = [count::ENTRIES, count::POST_LOCKS, count::LOCKS, count::WITHIN, count::COPIES, count::SPINS];
 
 /// A row for each way on each machine.
 pub fn rows(table: &Table) -> Vec<Vec<String>> {

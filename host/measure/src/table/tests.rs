@@ -381,7 +381,10 @@ fn rounds_of_messages_are_told_by_the_message() {
     let figures: Vec<Figure> = ["queued", "ping-pong", "service"].into_iter().flat_map(counted).collect();
     let text = Table { bench: &BENCH, figures: &figures, papers: &[], wall: &[] }.to_string();
     let heading = "one message";
-    assert_eq!(row(&text, heading, "case")[3..], ["kernel-entries", "post-locks", "locks", "locks-within", "copies", "spins"]);
+    assert_eq!(
+        row(&text, heading, "case")[3..],
+        ["kernel-entries", "post-locks", "locks", "locks-within", "copies", "spins"]
+    );
     assert_eq!(row(&text, heading, "ping-pong")[3..], ["1", "-", "1.5", "-", "-", "0"]);
     assert_eq!(row(&text, heading, "queued")[3..], ["2", "-", "3", "-", "-", "0"]);
     assert!(!text[text.find(heading).unwrap()..].contains("service"), "{text}");

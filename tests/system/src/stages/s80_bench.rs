@@ -375,8 +375,7 @@ fn matrix_of_sizes(runs: &Runs) -> Result<()> {
     Ok(())
 }
 
-/// By the callee, which makes the result of the data; and by the stub, which takes data from where the callee cannot reach
-/// them, the room for the result too, and brings that back.
+/// By the callee, which makes the result of the data; and by the stub, which takes data from where the callee cannot reach them, and brings the result back.
 fn copies_are_counted(runs: &Runs) -> Result<()> {
     for bytes in SIZES {
         let cases = runs.ways().filter(|way| *way != "plain").flat_map(|way| {

@@ -271,7 +271,11 @@ pub fn messages() -> Outcome {
     }
     own.set(Does::Refuse);
     all(base, 2)?;
-    same!((stub::post_send_many(&Trap, post.0, at, 1, 0), own.calls()), (Err(Error::Absent), 1), "a pager that refuses");
+    same!(
+        (stub::post_send_many(&Trap, post.0, at, 1, 0), own.calls()),
+        (Err(Error::Absent), 1),
+        "a pager that refuses"
+    );
     post.free(true).map_err(doing("free"))?;
     section.delete().map_err(doing("delete"))
 }

@@ -200,7 +200,10 @@ pub fn few_take_one_lock_at_a_time(runs: &Runs) -> Result<()> {
     let played = BOTH_WAYS.into_iter().chain(["limited", "woken", "several", "beside-ready"]);
     for (case, way) in played.map(|way| ("ping-pong", way)).chain([("queued", "pool")]) {
         let (locks, within) = (told.value(case, way, 1, count::LOCKS)?, told.value(case, way, 1, count::WITHIN)?);
-        ensure!(locks > 0 && within == 0, "{case} by {way}: {within} of {locks} locks taken while another one was held");
+        ensure!(
+            locks > 0 && within == 0,
+            "{case} by {way}: {within} of {locks} locks taken while another one was held"
+        );
     }
     // What a scheduler is told it is told of under the locks of its seat.
     told.value("ping-pong", UNDER, 1, count::WITHIN)?;
@@ -232,7 +235,10 @@ fn by_the_long_way(told: &Told) -> Result<()> {
             );
             ensure!(copied == 2, "{way}, {cpus} processors: {copied} copies of a message and one back");
             // What a scheduler does is entries of its own.
-            ensure!(entries == 4 || way == UNDER && entries > 4, "{way}, {cpus} processors: {entries} entries, and two calls each");
+            ensure!(
+                entries == 4 || way == UNDER && entries > 4,
+                "{way}, {cpus} processors: {entries} entries, and two calls each"
+            );
             // Told, and held to nothing: who is idle looks around in loops that count, too.
             told.value("ping-pong", way, cpus, count::SPINS)?;
         }
