@@ -128,7 +128,11 @@ impl Draft {
         state.name[..name.len()].copy_from_slice(name);
         // Who reads where no table has come to yet makes no page there: it is invalid.
         let marks = state.invalid.pieces_for(0, self.pages);
-        owner.charge(Resource::Frames, marks).ok()?;
+        if owner.charge(Resource::Frames, marks).is_err() {
+            drop(state);
+            section.delete();
+            return None;
+        }
         state.invalid.put(0, self.pages);
         self.frames.into_iter().for_each(|(page, frame)| puts(&mut state, page, frame));
         state.count_lists();

@@ -4,13 +4,14 @@
 mod again;
 mod limit;
 mod missed;
+mod set;
 
 pub use again::{Asked, again, back};
 pub use limit::{Round, Standing, attend, look};
 pub use missed::{note, noted, noted_since_entry};
+pub use set::{set, set_of_task};
 
 use crate::aside;
-use crate::call::own_section;
 use crate::domain::{Domain, Place};
 use crate::epc::More;
 use crate::fault::{self, Denial};
@@ -20,20 +21,16 @@ use crate::saved::Saved;
 use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::{Section, State};
-use crate::task::Task;
 use crate::thread::{Inner, Thread, answer};
 use crate::view::{self, Stale};
 use crate::trace;
 use abi::trace::kind as event;
 use abi::layout::PAGE;
-use abi::pager::{LEVEL_TASK, NOT_MINE, answer, flag, miss, why};
-use abi::refusal::Object;
-use abi::section::kind;
+use abi::pager::{NOT_MINE, answer, flag, miss, why};
 use abi::task::{USER_SYSTEM, cause};
 use abi::{Error, Rights};
 use ::gate::Block;
 use ::pager::answer::Patience;
-use ::pager::level;
 use ::pager::transit::{Key, Transit};
 use ::pager::who::{Candidate, Miss, Outcome, Who};
 use again::Seen;
@@ -194,63 +191,6 @@ fn is_known(text: &Arc<Section>, domain: &Domain, in_call: bool) -> bool {
         let owner = text.owner();
         owner.user == USER_SYSTEM || Arc::ptr_eq(&owner, &domain.text.owner())
     }
-}
-
-/// `section_pager`.
-pub fn set(d: &Domain, base: u64, gate: u64, level: u64, flags: u64) -> Result<u64, Error> {
-    let section = own_section(d, base)?;
-    if section.kind() != kind::DATA {
-        return Err(Error::NotSupported);
-    }
-    let new = match gate {
-        0 => None,
-        // What lies beside a text in its room is the program's own, which it cannot do without.
-        _ if !level::is_level(level) || Arc::ptr_eq(&section.hold, &d.text.hold) => return Err(Error::BadArgument),
-        _ => Some(Pager::new(d, gate, level, flags)?),
-    };
-    let mut state = section.lock_for(d, Rights::CHANGE_ACL)?;
-    if state.cloning || state.sealing {
-        return Err(Error::Busy);
-    }
-    if section.kind() != kind::DATA {
-        return Err(Error::NotSupported);
-    }
-    if state.paged.pager.as_ref().is_some_and(|old| old.is_of_another(d)) {
-        return Err(Error::Busy);
-    }
-    let old = core::mem::replace(&mut state.paged.pager, new);
-    state.show(&section);
-    state.show_not_asked();
-    drop(state);
-    drop(old);
-    Ok(0)
-}
-
-/// `task_pager`.
-pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, Error> {
-    let own = d.text.owner();
-    let task = if task == 0 { own.clone() } else { Task::find(task)? };
-    let is_personality = task.foreign.get().is_some_and(|foreign| foreign.gate.is_of(&d.text));
-    if !Arc::ptr_eq(&task, &own) && !is_personality {
-        return Err(d.subject.refused(Object::Task(task.number)));
-    }
-    let new = if gate == 0 { None } else { Some(Pager::new(d, gate, LEVEL_TASK, flags)?) };
-    let mut pager = task.pager.lock();
-    if pager.as_ref().is_some_and(|old| old.is_of_another(d)) {
-        return Err(Error::Busy);
-    }
-    let old = core::mem::replace(&mut *pager, new);
-    task.paged.store(pager.as_ref().map_or(0, |pager| pager.number), Ordering::SeqCst);
-    task.shows_pager(if pager.is_some() { d.text.base } else { 0 });
-    let is_noted_otherwise = pager.is_some() != old.is_some();
-    drop(pager);
-    drop(old);
-    if is_noted_otherwise {
-        // From now on what they make invalid is noted as the task's, or is not any more.
-        let threads: Vec<_> = task.threads.lock().values().cloned().collect();
-        sched::in_stretches(threads, |thread| thread.inner.lock().last.is_noted_otherwise());
-    }
-    Ok(0)
 }
 
 /// An access has found a page that is not to be used. Its section is locked, and the list allows it.

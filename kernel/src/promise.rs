@@ -177,8 +177,11 @@ impl Promised {
         for (number, root) in self.roots.lock().iter() {
             let one = &mut all[*number as usize];
             let (frames, heap) = root.weight(&WEIGHTS);
-            // What programs read of a user is had once, however many programs he has.
-            let shown = if replace(&mut told[*number as usize], true) { 0 } else { root.about.frames() };
+            // What programs read of a user is had once, however many programs he has. (Who came while memory was short has none of it.)
+            let shown = match root.about.frames() {
+                0 => 0,
+                frames => u64::from(!replace(&mut told[*number as usize], true)) * frames,
+            };
             one.frames += frames + shown;
             one.heap = one.heap + heap + ROOT;
         }

@@ -257,15 +257,18 @@ pub fn leave() -> Resume {
             } else if thread.is_late.load(Ordering::SeqCst) && !thread.card.is_parked() {
                 fault::end_late(thread);
             }
-            if thread.falls.load(Ordering::SeqCst) && !thread.card.is_parked() {
-                fault::fall(thread);
+            // Who ends begins nothing any more.
+            if !ends {
+                if thread.falls.load(Ordering::SeqCst) && !thread.card.is_parked() {
+                    fault::fall(thread);
+                }
+                thread.shed();
+                pager::attend(thread);
+                seen::attend(thread);
+                signal::attend(thread);
+                // That may have been its end.
+                ends = thread.is_killed() && !thread.card.is_parked() && thread.may_end();
             }
-            thread.shed();
-            pager::attend(thread);
-            seen::attend(thread);
-            signal::attend(thread);
-            // That may have been its end.
-            ends |= thread.is_killed() && !thread.card.is_parked() && thread.may_end();
         }
         if here.office.is_taken() && here.office.check(here, current.as_ref()) {
             continue;

@@ -44,8 +44,14 @@ enum Place {
 fn leave_texts(thread: &Thread, leads: BTreeMap<u32, BTreeSet<u64>>) {
     let text = |number| thread.inner.lock().domain_number(number).ok().map(|domain| domain.text.clone());
     for (to, all) in leads {
-        let Some(to) = text(to) else { continue };
-        sched::in_stretches(all, |record| _ = text(domain_of(record)).inspect(|from| to.left(thread, from, record)));
+        let to = text(to);
+        sched::in_stretches(all, |record| {
+            // Whom nobody knows of is not told that a call is none any more.
+            thread.inner.lock().gate.clear_record(record);
+            if let (Some(to), Some(from)) = (&to, text(domain_of(record))) {
+                to.left(thread, &from, record);
+            }
+        });
     }
 }
 

@@ -211,7 +211,8 @@ fn as_many_posts_as_there_may_be() -> Outcome {
     let hears = move || {
         for n in 0..MESSAGES {
             let came = post::receive_of(&posts, if n % 3 == 0 { FOR_EVER } else { LONG });
-            let is_its = came.is_ok_and(|came| numbers.get(came.op as usize) == Some(&came.post) && came.words == WORDS);
+            let is_its =
+                came.is_ok_and(|came| numbers.get(came.op as usize) == Some(&came.post) && came.words == WORDS);
             assert!(is_its, "message {n}: {came:?}");
         }
     };
