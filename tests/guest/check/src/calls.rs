@@ -358,15 +358,17 @@ fn pointers_are_checked_first() -> Outcome {
     ];
     let before = client.mapped().map_err(doing("mapped"))?;
     for (pointer, len, other) in bad {
-        let outcome = client.bound().call(0, [pointer, len, other, 0, 0, 0]).and_then(result_of);
+        let outcome = client.bound().call(0, [pointer, len, other, 256, 0, 0]).and_then(result_of);
         same!(outcome, Err(Error::Refused), "{pointer:#x} {len:#x} {other:#x}");
         same!(client.mapped(), Ok(before), "pixels mapped after {pointer:#x} {len:#x}");
     }
-    let good = client.bound().call(0, [p, 8192, t, 0, 0, 0]).and_then(result_of);
+    let short = client.bound().call(0, [p, 256, t, 255, 0, 0]).and_then(result_of);
+    same!((short, client.mapped()), (Err(Error::Refused), Ok(before)), "a table of another length");
+    let good = client.bound().call(0, [p, 8192, t, 256, 0, 0]).and_then(result_of);
     same!((good, client.mapped()), (Ok(0), Ok(before + 8192)), "what is the caller's");
     // A plain call lends nothing, and works on what both may use.
     let shared = data(4 * PAGE).map_err(doing("create"))?;
-    let plain = |a, b| plain_call(gate, [a, 256, b, 0, 0, 0]).and_then(result_of);
+    let plain = |a, b| plain_call(gate, [a, 256, b, 256, 0, 0]).and_then(result_of);
     same!(plain(shared.base(), shared.base() + 512), Err(Error::Refused), "plain, without a right for the server");
     section::grant(shared.base(), &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     same!(plain(shared.base(), shared.base() + 512), Ok(0), "plain, with rights for both");
