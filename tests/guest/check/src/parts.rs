@@ -23,6 +23,8 @@ use musubi::rt::thread::{self, Thread};
 use musubi::rt::{Bound, Trap, task, time};
 use musubi::{AclEntry, Error, Rights};
 
+mod views;
+
 pub const CHECKS: &[Check] = &[
     ("a_section_is_deleted_by_parts", deleted),
     ("a_section_is_cut_by_parts", cut),
@@ -31,6 +33,7 @@ pub const CHECKS: &[Check] = &[
     ("what_is_deleted_goes_by_parts_with_who_deletes_it", rest),
     ("what_others_wait_for_is_given_back_first", crate::pagers::of_who_ends),
     ("many_sections_are_asked_about_by_parts", asked),
+    ("a_page_changes_in_all_of_many_views", views::a_page_changes_in_all),
 ];
 
 /// So much that it takes several quanta.

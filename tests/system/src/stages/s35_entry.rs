@@ -66,6 +66,7 @@ pub fn cases() -> Vec<Case> {
                 "what_is_deleted_goes_by_parts_with_who_deletes_it",
                 "what_others_wait_for_is_given_back_first",
                 "many_sections_are_asked_about_by_parts",
+                "a_page_changes_in_all_of_many_views",
             ],
         )
         .mem("1G")
