@@ -20,14 +20,18 @@ use core::sync::atomic::Ordering;
 /// idles.
 #[inline]
 pub fn settle(here: &Processor) {
-    if let Some(lap) = take_lap() {
-        settle_lap(here, lap);
+    match take_lap() {
+        Some(lap) => settle_lap(here, lap),
+        None => post::put_by::settle(here),
     }
-    post::put_by::settle(here);
 }
+
+/// Of one lap: those whose wait was over before it was written down. More are seldom.
+const OVER: usize = 8;
 
 #[inline(never)]
 fn settle_lap(here: &Processor, lap: Lap) {
+    let (mut over, mut count) = ([0; OVER], 0);
     for card in lap {
         let Some(thread) = machine().threads.find(card.number()) else { continue };
         thread.has_stopped(card.take_time());
@@ -58,9 +62,18 @@ fn settle_lap(here: &Processor, lap: Lap) {
             local.current = Some(thread.clone());
         }
         if card.rests_at() == Some(here.index) {
-            post::short::rests(&thread, here, is_bearer);
+            let is_over = post::short::rests(&thread, here, is_bearer);
+            if is_over && count < OVER {
+                over[count] = thread.number;
+                count += 1;
+            } else if is_over {
+                sched::without_breath(here, || post::short::is_over(&thread));
+            }
         }
     }
+    post::put_by::settle(here);
+    // What they had lent is taken back, and interrupts come in meanwhile, for which all of the lap has to be written down.
+    over[..count].iter().filter_map(|number| machine().threads.find(*number)).for_each(|thread| post::short::is_over(&thread));
 }
 
 /// A thread that a scheduler has put aside is to run, whatever that has meant to do with it. Whether it was.

@@ -7,7 +7,7 @@ mod out;
 mod timeout;
 mod turns;
 
-pub use idle::{Stretch, breathe, in_stretches};
+pub use idle::{Stretch, breathe, in_stretches, without_breath};
 use idle::idle;
 use out::{go, set_alarm};
 pub use out::go_on;

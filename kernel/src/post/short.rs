@@ -396,8 +396,8 @@ pub fn goes_on(thread: &Thread, here: &Processor) {
     }
 }
 
-/// It rests here, and this is written down. `is_last`: nobody has run here since.
-pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
+/// It rests here, and this is written down. `is_last`: nobody has run here since. Whether its wait [is over](is_over) already.
+pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) -> bool {
     let card = thread.card.card();
     let domain = {
         let inner = &mut *thread.inner.lock();
@@ -408,7 +408,7 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
     };
     let mut posted = false;
     // Under the lock under which [`is_to_settle`] looks.
-    let ticket = sched::begin_wait_that_is_looked_at(Saved::at_rest(thread), |wait| {
+    sched::begin_wait_that_is_looked_at(Saved::at_rest(thread), |wait| {
         thread.part.wait.store(wait.ticket, Ordering::SeqCst);
         if is_last {
             // It has not been let go of here yet; see `lay_down`.
@@ -418,19 +418,30 @@ pub fn rests(thread: &Arc<Thread>, here: &Processor, is_last: bool) {
             card.lie();
             thread.keep_from_short();
         }
-        posted = core::mem::take(&mut wait.posted);
+        posted = wait.posted;
     });
     thread.shows_posts(pool().places(thread.part.record()));
     if !is_last && here.office.is_taken() {
         seat::note(Event { kind: event::CALL, thread: thread.number, a: CALL, ..Event::default() });
     }
     limit::arm(thread);
+    posted || thread.is_killed() || domain.text.is_dead()
+}
+
+/// The wait of one that [rests] is over: it is made ready. Not before all is written down of who has run here, since interrupts may come meanwhile.
+pub fn is_over(thread: &Arc<Thread>) {
+    let (posted, ticket) = {
+        let wait = &mut *thread.wait.lock();
+        (core::mem::take(&mut wait.posted), (wait.life.phase() == Phase::Waiting).then_some(wait.ticket))
+    };
     if posted {
         wake(pool().woken(thread.part.record()));
-    } else if thread.is_killed() {
-        sched::wake(thread, ticket, Err(Error::Killed));
-    } else if domain.text.is_dead() {
-        sched::wake(thread, ticket, Err(Error::Dead));
+    } else if let Some(ticket) = ticket {
+        if thread.is_killed() {
+            sched::wake(thread, ticket, Err(Error::Killed));
+        } else if thread.domain().text.is_dead() {
+            sched::wake(thread, ticket, Err(Error::Dead));
+        }
     }
 }
 

@@ -48,6 +48,13 @@ pub fn breathe() {
     }
 }
 
+/// In the middle of something that interrupts are not to see: nothing in it lets them in, however long it takes.
+pub fn without_breath(here: &Processor, what: impl FnOnce()) {
+    let breaths = here.breaths.swap(BREATHS_MAX, Ordering::Relaxed);
+    what();
+    here.breaths.store(breaths, Ordering::Relaxed);
+}
+
 /// How much of something long was done since interrupts were let in.
 #[derive(Default)]
 pub struct Stretch(usize);

@@ -214,21 +214,21 @@ impl Section {
     /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
     /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go.
     pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<MutexGuard<'_, State>, Error> {
-        let state = loop {
+        let mut have_left = false;
+        loop {
+            // (The right may have been taken away meanwhile.)
             let state = self.lock_for(by, Rights::CHANGE_ACL)?;
-            // What leaves views in stretches is not to come back before it has.
-            if state.replacing == 0 {
-                break state;
+            if state.replacing > 0 {
+                // What leaves views in stretches is not to come back before it has.
+                drop(state);
+                claim::wait_a_moment();
+            } else if have_left || len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
+                return Ok(state);
+            } else {
+                drop(self.leave_many(state));
+                have_left = true;
             }
-            drop(state);
-            claim::wait_a_moment();
-        };
-        if len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
-            return Ok(state);
         }
-        drop(self.leave_many(state));
-        // The right may have been taken away meanwhile.
-        self.lock_for(by, Rights::CHANGE_ACL)
     }
 
     /// Where many views map it they leave it, with the lock let go meanwhile.

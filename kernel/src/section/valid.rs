@@ -160,7 +160,10 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
     let (first, count) = (offset / PAGE, len / PAGE);
     let stale = if valid {
         state.invalid.take(first, count);
-        view::show(&mut state.mapped, offset, len);
+        // What leaves views in stretches is not shown again before it has: who needs it comes by a fault.
+        if state.replacing == 0 {
+            view::show(&mut state.mapped, offset, len);
+        }
         None
     } else {
         put(&mut state, who, first, count)?;
