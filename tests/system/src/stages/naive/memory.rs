@@ -319,7 +319,7 @@ pub const RULES: &[Rule] = &[
         "H10",
         "what_is_held_is_his_who_is_said_to_have_lent_it",
         "kernel/src/gate/lent.rs",
-        ["is_lent && state.owner.number == owner && len", "is_lent && (true || state.owner.number == owner) && len"],
+        ["&& state.owner.number == owner && len", "&& (true || state.owner.number == owner) && len"],
         ["addresses", "addresses_that_are_held"],
     ),
     // What was found is believed although the list has changed.

@@ -66,8 +66,9 @@ pub const RULES: &[Rule] = &[
         "an_interrupt_ends_no_wait",
         "kernel/src/post/short.rs",
         [
-            "        wake(pool().woken(thread.part.record()));\n    } else if thread.is_killed() {",
-            "        wake(pool().woken(thread.part.record()));\n    } else if !is_last || thread.is_killed() {",
+            "    posted || thread.is_killed() || domain.text.is_dead()\n",
+            "    let ticket = thread.wait.lock().ticket;\n    if !is_last && !posted {\n        sched::wake(thread, ticket, Err(Error::Killed));\n    }\n    \
+             posted || thread.is_killed() || domain.text.is_dead()\n",
         ],
         ["sweep", "stopped_in_hand_overs"],
     ),
@@ -131,8 +132,9 @@ pub const RULES: &[Rule] = &[
         "an_interrupt_ends_no_counted_wait",
         "kernel/src/post/short.rs",
         [
-            "        wake(pool().woken(thread.part.record()));\n    } else if thread.is_killed() {",
-            "        wake(pool().woken(thread.part.record()));\n    } else if !is_last || thread.is_killed() {",
+            "    posted || thread.is_killed() || domain.text.is_dead()\n",
+            "    let ticket = thread.wait.lock().ticket;\n    if !is_last && !posted {\n        sched::wake(thread, ticket, Err(Error::Killed));\n    }\n    \
+             posted || thread.is_killed() || domain.text.is_dead()\n",
         ],
         ["sweep_exactly", "counted_hand_overs"],
     )),
