@@ -23,6 +23,7 @@ use musubi::rt::thread::{self, Thread};
 use musubi::rt::{Bound, Trap, task, time};
 use musubi::{AclEntry, Error, Rights};
 
+pub mod late;
 mod views;
 
 pub const CHECKS: &[Check] = &[
@@ -34,6 +35,7 @@ pub const CHECKS: &[Check] = &[
     ("what_others_wait_for_is_given_back_first", crate::pagers::of_who_ends),
     ("many_sections_are_asked_about_by_parts", asked),
     ("a_page_changes_in_all_of_many_views", views::a_page_changes_in_all),
+    ("who_ends_begins_no_signals_program", late::begins_nothing),
 ];
 
 /// So much that it takes several quanta.

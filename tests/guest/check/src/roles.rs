@@ -90,6 +90,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "half-line" => crate::programs::half_line(),
         "ask" => crate::programs::ask(),
         "hoard" => crate::parts::hoard(at(0), at(1), at(2), at(3)),
+        "sleeps-late" => crate::parts::late::sleeps(at(0), at(1), at(2)),
         "hog" => crate::crowd::hog(at(0)),
         "stubborn" => crate::crowd::stubborn(),
         "crowd" => crate::crowd::one(at(0), at(1)),

@@ -67,6 +67,7 @@ pub fn cases() -> Vec<Case> {
                 "what_others_wait_for_is_given_back_first",
                 "many_sections_are_asked_about_by_parts",
                 "a_page_changes_in_all_of_many_views",
+                "who_ends_begins_no_signals_program",
             ],
         )
         .mem("1G")

@@ -10,6 +10,17 @@ pub const RULES: &[Rule] = &[
         ["    if news.is_some() {", "    if false && news.is_some() {"],
         ["giving", "the_kernel_says_that_memory_is_short"],
     ),
+    // What was called by somebody who ends knows nothing of it any more.
+    rule(
+        "CUBIX-18",
+        "who_ends_begins_nothing",
+        "kernel/src/sched.rs",
+        [
+            "            if !ends {\n                if thread.falls",
+            "            if true {\n                if thread.falls",
+        ],
+        ["parts", "who_ends_begins_no_signals_program"],
+    ),
     rule(
         "H9",
         "strangers_page_nothing_in_a_call",
