@@ -166,6 +166,8 @@ pub fn of_who_ends() -> Outcome {
     post.allow(&everybody(Rights::CALL)).map_err(doing("its list"))?;
     let flag = data(PAGE).map_err(doing("create"))?;
     let at = flag.base();
+    // It is stored to on the other one's thread.
+    section::grant(at, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let mut least = u64::MAX;
     for n in 1..=TRIES {
         let section = paged(1, move || {
@@ -179,7 +181,9 @@ pub fn of_who_ends() -> Outcome {
         let words = ["check", "as", "hoard", &format!("{}", post.0), "3", &format!("{MUCH}"), &format!("{base}")];
         let child = Command::new(b"bin/check").args(words).spawn().map_err(doing("a program"))?;
         post.receive(20_000_000_000).map_err(doing("a program with much memory"))?;
+        let until = time::now_ns() + 20_000_000_000;
         while load(at) < n {
+            holds!(time::now_ns() < until, "its pager was not asked");
             time::sleep_ns(1_000_000);
         }
         let free = || task::memory().map_or(0, |memory| memory.free);

@@ -62,7 +62,7 @@ pub fn begins_nothing() -> Outcome {
     post.allow(&everybody(Rights::CALL)).map_err(doing("its list"))?;
     let words = [shared.base(), post.0, task::identity().task].map(|word| format!("{word:#x}"));
     let child = Command::new(b"bin/check")
-        .args(["as", "sleeps-late"].into_iter().chain(words.iter().map(|word| &**word)))
+        .args(["check", "as", "sleeps-late"].into_iter().chain(words.iter().map(|word| &**word)))
         .spawn()
         .map_err(doing("a program"))?;
     post.receive(PATIENCE_NS).map_err(doing("its word"))?;
