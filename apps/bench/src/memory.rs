@@ -75,7 +75,7 @@ fn in_turn(report: &Report, base: u64) -> Result<(), String> {
             turn.set(if at + 1 == count { 0 } else { at + 1 });
             core::hint::black_box(some[at])
         };
-        let choosing = Plan::new(ROUNDS).measure(|| _ = next()).ticks.summary().median;
+        let choosing = Plan::new(ROUNDS).ticks(|| _ = next());
         let case = |case| Case { case, way, bytes: PAGE as usize };
         let mut rounds = Plan::new(ROUNDS).first(&valid).measure(|| done(invalidate(next(), PAGE)));
         rounds.ticks = rounds.ticks.less(choosing);

@@ -139,6 +139,17 @@ impl<'a> Plan<'a> {
         Rounds { ticks: all.ticks.less(ticks), counts: from_fn(|at| all.counts[at].less(counts[at])), steps: all.steps }
     }
 
+    /// What `what` takes, of which there is no case: the median, in ticks.
+    pub fn ticks(&self, mut what: impl FnMut()) -> u64 {
+        let median = |rounds: Rounds| rounds.ticks.summary().median;
+        let alone = median(self.run(false, || [0; STEPS]));
+        let all = self.run(false, || {
+            what();
+            [0; STEPS]
+        });
+        median(all).saturating_sub(alone)
+    }
+
     /// Runs the rounds, with a case's marks around those that count if they are `marked`.
     fn run(&self, marked: bool, mut what: impl FnMut() -> [u64; STEPS]) -> Rounds {
         let samples = || Samples::new(self.rounds);
