@@ -10,7 +10,7 @@ use crate::section::Section;
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use spin::Mutex;
 
 /// How far something long has come.
@@ -154,20 +154,29 @@ pub fn in_steps(thread: Saved<'_>, go_on: impl FnOnce(Option<u64>) -> Result<Ste
 /// Sections that a thread has deleted, of which much is left: it goes by parts, on this thread's turns, before the thread leaves the kernel. (Their list is
 /// in themselves: ends take no memory.)
 #[derive(Default)]
-struct Rest(Mutex<Option<Arc<Section>>>);
+struct Rest {
+    /// Asked on each way out; it is this thread's own affair.
+    is_some: AtomicBool,
+    first: Mutex<Option<Arc<Section>>>,
+}
 
 impl Rest {
     fn push(&self, section: Arc<Section>) {
-        let mut first = self.0.lock();
+        self.is_some.store(true, Ordering::Relaxed);
+        let mut first = self.first.lock();
         let next = first.take();
         section.state.lock().next = next;
         *first = Some(section);
     }
 
     fn pop(&self) -> Option<Arc<Section>> {
-        let mut first = self.0.lock();
+        if !self.is_some.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut first = self.first.lock();
         let section = first.take()?;
         *first = section.state.lock().next.take();
+        self.is_some.store(first.is_some(), Ordering::Relaxed);
         Some(section)
     }
 }
@@ -188,6 +197,7 @@ pub fn leaves_the_rest_of(section: &Section) -> bool {
 }
 
 /// Some of that is done. Whether there was any: there may be more.
+#[inline]
 pub fn does_some(thread: &Thread) -> bool {
     let Some(section) = thread.unfinished.rest.pop() else { return false };
     if section.dissolve_some() {
