@@ -201,8 +201,8 @@ type Ends = (u64, Box<dyn FnOnce() + Send>);
 /// killed in the middle he does the rest of it.
 fn rest() -> Outcome {
     each_rest("a text", &|| {
-        let section = Section::create(2 * TEXT, 2 * TEXT + PAGE, kind::DATA, 0).map_err(doing("create"))?;
-        alloc(section.base(), 2 * TEXT).map_err(doing("alloc"))?;
+        let section = Section::create(LONG, LONG + PAGE, kind::DATA, 0).map_err(doing("create"))?;
+        alloc(section.base(), LONG).map_err(doing("alloc"))?;
         let base = section.seal().map_err(doing("seal"))?;
         Ok((base, Box::new(move || _ = section::delete(base))))
     })?;
