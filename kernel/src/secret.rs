@@ -37,6 +37,8 @@ pub fn touched(thread: &Thread, domain: &Domain) {
     inner.only_long_ways(domain);
     inner.comes_back_by_kernel(domain.number);
     inner.forget_plains_to(domain.number);
+    // What was found by these for a short way is not so any more.
+    inner.gate.are_changed();
 }
 
 /// The processor goes on in this domain.

@@ -133,7 +133,7 @@ impl Seen {
         let is_by_list = access != Access::Execute && rights.contains(access.needs());
         let section = &place.section;
         // (The fault's address is then that in the section.)
-        let is_plain = is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor;
+        let is_plain = is_by_list && place.window.is_none() && !domain.in_window && !domain.supervisor && !domain.is_secret();
         if !is_plain {
             return None;
         }
@@ -179,7 +179,8 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     let Some((callee, register)) = inner.gate.lead(record) else { return };
     (seen.record, seen.register) = (record, register);
     let Ok(other) = inner.domain_number(callee) else { return };
-    if other.supervisor {
+    // (Who touches secrets later changes the records.)
+    if other.supervisor || inner.domain.is_secret() || other.is_secret() {
         return;
     }
     seen.may_validate = {
@@ -249,8 +250,6 @@ fn enter(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, address: u6
         && asked.away.is_none()
         && inner.more.is_empty()
         && inner.borrowed.is_empty()
-        && !caller.is_secret()
-        && !callee.is_secret()
         && thread.seat.load(Ordering::Relaxed) == NO_SEAT;
     if !same {
         return None;
@@ -362,8 +361,6 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
         && inner.gate.is_at(depth, asked.seen.record)
         && asked.records == inner.gate.changes()
         && inner.more.is_empty()
-        && !inner.domain.is_secret()
-        && !into.is_secret()
         && !into.text.is_dead()
         && inner.has_no_faults()
         && !thread.due.is_any();

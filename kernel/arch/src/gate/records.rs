@@ -27,6 +27,11 @@ impl Gate {
         self.changes
     }
 
+    /// What was found out by them is to be found out anew.
+    pub fn are_changed(&mut self) {
+        self.changes += 1;
+    }
+
     /// Writes a record; its counts of gates last, so that it is never used half written.
     ///
     /// # Errors
