@@ -293,6 +293,7 @@ fn task_create(thread: &Thread, d: &Domain, limits: u64, user: u64, (at, len): (
         payer => Task::find(payer)?,
     };
     spare_heap_for(&payer)?;
+    maker.makes();
     let task = Task::create(Some(&payer), maker.number, user, limits, name)?;
     if task::is_gone(maker.number) {
         // It has looked for those that it has not started, perhaps before this one was there.

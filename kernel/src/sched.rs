@@ -14,7 +14,7 @@ pub use out::go_on;
 use made_ready::tell_or_queue;
 pub use made_ready::{announce, ready};
 pub use timeout::{Timeout, at, grace_until, wake_at};
-pub use turns::{Made, Progress, Step, Unfinished, by_parts, does_some, go_on_from, in_steps, is_due, leaves_the_rest_of};
+pub use turns::{Made, Progress, Step, Unfinished, by_parts, does_some, go_on_from, in_steps, is_due, leaves_the_end_of, leaves_the_rest_of};
 
 use crate::fault;
 use crate::line;
@@ -244,7 +244,7 @@ pub fn leave() -> Resume {
         // It has something to do here before it goes on, and others have their turns meanwhile.
         let works = current.as_ref().is_some_and(|thread| turns::does_some(thread));
         // Likewise one that runs no more, but ends.
-        let mut ends = false;
+        let mut ends = works && current.as_ref().is_some_and(|thread| thread.unfinished.is_over());
         if let Some(thread) = current.as_ref().filter(|_| !works) {
             thread.leave_callbacks();
             if !thread.card.is_parked() && thread.may_end() && !thread.is_given_something() {

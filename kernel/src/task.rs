@@ -1,6 +1,7 @@
 //! Tasks: a group of threads with a common identity and quota.
 
 mod charge;
+mod end;
 mod told;
 
 pub use told::steady;
@@ -15,21 +16,18 @@ use crate::pager::Pager;
 use crate::post::Purse;
 use crate::post::notice::Bell;
 use crate::promise::{self, Promise};
-use crate::sched;
 use crate::section::Section;
 use crate::thread::Thread;
 use crate::wait::Waiters;
-use crate::window::{self, Window};
+use crate::window::Window;
 use crate::trace;
 use abi::info::layout::life;
-use abi::trace::kind;
 use abi::refusal::Object;
 use abi::section::NAME_LEN;
 use abi::task::{Exit, Limits, USER_SYSTEM, exit};
 use abi::{Error, Rights};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use arch::shown::MACHINE;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use quota::ends::Ends;
@@ -78,8 +76,14 @@ pub struct Task {
     started: AtomicBool,
     dead: AtomicBool,
     exit: Mutex<Option<Exit>>,
-    /// On its way out: below this address as little is left as can be before its last thread has gone.
+    /// On its way out: below this address all texts have ended; and below this one nothing is left.
+    heard: AtomicU64,
     lessened: AtomicU64,
+    /// What the thread has to do besides that has ended this one, and does what there is to do for that.
+    next: Mutex<Option<Arc<Task>>>,
+    /// It has made tasks, some of which it may not have started; those were ended.
+    has_made: AtomicBool,
+    has_swept: AtomicBool,
     /// Threads that are about to go, each of which has left what there is to do to others; changes with their lock.
     going: AtomicUsize,
     /// Somebody does what is to be done at the end; nobody else may say that it is done.
@@ -137,7 +141,11 @@ impl Task {
             started: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             exit: Mutex::default(),
+            heard: AtomicU64::new(0),
             lessened: AtomicU64::new(0),
+            next: Mutex::default(),
+            has_made: AtomicBool::new(false),
+            has_swept: AtomicBool::new(false),
             going: AtomicUsize::new(0),
             finishing: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -182,6 +190,16 @@ impl Task {
             *keyed = TaskView::new(self)?;
         }
         Ok(keyed.clone())
+    }
+
+    /// It is about to make one. First this is said, then it is there: whoever ends this one looks for it.
+    pub fn makes(&self) {
+        self.has_made.store(true, Ordering::SeqCst);
+    }
+
+    /// A list of tasks in themselves.
+    pub fn next(&self) -> &Mutex<Option<Arc<Task>>> {
+        &self.next
     }
 
     pub fn find(number: u64) -> Result<Arc<Task>, Error> {
@@ -269,182 +287,6 @@ impl Task {
     pub fn exit_status(&self) -> Option<Exit> {
         if self.told.load(Ordering::SeqCst) { *self.exit.lock() } else { None }
     }
-
-    /// Ends the task: its texts at once, its threads as soon as they are in its own text (or their callees' time is
-    /// over), then everything else. The first reason given is the one that is reported.
-    pub fn end(self: &Arc<Task>, how: Exit) {
-        self.exit.lock().get_or_insert(how);
-        if self.dead.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        self.shown.set(word!(Task, life), life::ENDING);
-        sched::in_stretches(self.own_sections(), |section| section.end_text());
-        let threads: Vec<_> = self.threads.lock().values().cloned().collect();
-        if threads.is_empty() {
-            self.finish();
-        }
-        sched::in_stretches(threads, |thread| thread.kill());
-    }
-
-    /// Ends it from a line of its own that is short: its exit code.
-    pub fn exit_with(self: &Arc<Task>, kind: u64, code: u64) {
-        self.end(Exit { kind, code, ..Exit::default() });
-    }
-
-    /// Ends it with its last thread, which ends by itself: on its way out of the kernel then. Whether it is the last one.
-    pub fn ends_with(self: &Arc<Task>, thread: &Arc<Thread>, code: u64) -> bool {
-        if self.is_left_to_others(thread) {
-            return false;
-        }
-        self.exit_with(exit::EXITED, code);
-        // Somebody else may be at the task's end, and come to it later.
-        thread.kill();
-        true
-    }
-
-    /// Whether other threads are left to do what there is to do when a task ends, of which this one, which ends, does nothing then.
-    fn is_left_to_others(&self, thread: &Thread) -> bool {
-        let threads = self.threads.lock();
-        let going = self.going.load(Ordering::Relaxed);
-        let goes = thread.goes.load(Ordering::Relaxed) || threads.len() > going + 1;
-        if goes && !thread.goes.swap(true, Ordering::Relaxed) {
-            self.going.store(going + 1, Ordering::Relaxed);
-        }
-        goes
-    }
-
-    /// Some of what a task has goes before its last thread does, which asks for this as it ends. Whether there may be more.
-    pub fn lessen(self: &Arc<Task>, thread: &Thread) -> bool {
-        if self.is_left_to_others(thread) || self.is_first() {
-            return false;
-        }
-        if !self.is_dead() {
-            // It was killed alone.
-            self.exit_with(exit::EXITED, Error::Killed.word());
-        }
-        let next = self.sections_from(self.lessened.load(Ordering::Relaxed)).next();
-        if let Some(section) = &next {
-            thread.lets_go();
-            if section.lessen(self) {
-                self.lessened.store(section.base + 1, Ordering::Relaxed);
-            }
-        }
-        next.is_some()
-    }
-
-    /// Found one by one, so that others are let in between, however many there are.
-    fn own_sections(&self) -> impl Iterator<Item = Arc<Section>> {
-        self.sections_from(0)
-    }
-
-    fn sections_from(&self, mut from: u64) -> impl Iterator<Item = Arc<Section>> {
-        core::iter::from_fn(move || {
-            loop {
-                let base = self.sections.lock().range(from..).next().copied()?;
-                from = base + 1;
-                // Given away meanwhile, or another one that has come to lie there.
-                if let Ok(section) = Section::named(base)
-                    && core::ptr::eq(&*section.owner(), self)
-                {
-                    return Some(section);
-                }
-            }
-        })
-    }
-
-    /// A thread has gone. With the last one the task is over.
-    pub fn thread_gone(self: &Arc<Task>, thread: u64, code: u64) {
-        let last = {
-            let mut threads = self.threads.lock();
-            if threads.remove(&thread).is_some_and(|gone| gone.goes.load(Ordering::Relaxed)) {
-                self.going.fetch_sub(1, Ordering::Relaxed);
-            }
-            self.shown.set(word!(Task, threads), threads.len() as u64);
-            threads.is_empty()
-        };
-        if last {
-            self.exit.lock().get_or_insert(Exit { kind: exit::EXITED, code, ..Exit::default() });
-            self.dead.store(true, Ordering::SeqCst);
-            self.finish();
-        }
-    }
-
-    /// The last thread and somebody who ends the task may come here at the same time. One does it all: the other one would find
-    /// sections that are being deleted, take them for deleted, and tell of the end while pages and addresses are in use.
-    fn finish(self: &Arc<Task>) {
-        if self.finishing.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        // Where the last thread has gone by itself. What they were bound to ends with less ado then.
-        sched::in_stretches(self.own_sections(), |section| section.end_text());
-        for section in self.own_sections() {
-            section.delete_of(self);
-            // However many it has.
-            sched::breathe();
-        }
-        window::clear(self);
-        {
-            let mut pager = self.pager.lock();
-            self.paged.store(0, Ordering::SeqCst);
-            drop(pager.take());
-        }
-        let keyed = self.keyed.lock().take();
-        if let Some(keyed) = keyed {
-            keyed.lower.retire();
-        }
-        let codes = self.ended.lock().clear();
-        self.release_codes(codes);
-        self.finished.store(true, Ordering::SeqCst);
-        // Children of the system's have none of its share.
-        if self.user == USER_SYSTEM {
-            self.purse.retire();
-        }
-        // Whoever makes or gives a section from here on sees that we have finished; these came just before.
-        self.own_sections().for_each(|section| section.delete_of(self));
-        if self.is_first() {
-            panic!("the first task has ended: {:?}", self.exit.lock());
-        }
-        // One that never ran has made none, and the sweep that ends it goes on by itself.
-        if self.has_started() || !is_gone(self.creator) {
-            sweep(self);
-        }
-        self.unused();
-    }
-
-    /// One of its sections begins to go.
-    pub fn used(&self) {
-        self.uses.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// What [`used`](Self::used) said is done. The last one tells of the end.
-    pub fn unused(self: &Arc<Task>) {
-        if self.uses.fetch_sub(1, Ordering::SeqCst) != 1 {
-            return;
-        }
-        // Who would give something to a task that has ended deletes it, and comes here later.
-        if self.told.load(Ordering::SeqCst) {
-            return;
-        }
-        // Whoever looks for it finds it in one of the two, and whoever is told of its end can have it forgotten.
-        trace::note(kind::TASK_END, self.number, 0);
-        machine().ended.insert(self.number, self.clone());
-        machine().tasks.remove(self.number);
-        MACHINE.tasks.fetch_sub(1, Ordering::Relaxed);
-        self.shown.hide();
-        self.own.hide();
-        self.keyed.lock().iter().for_each(|keys| keys.hide());
-        let maker = {
-            let mut maker = self.maker.lock();
-            self.told.store(true, Ordering::SeqCst);
-            maker.take()
-        };
-        promise::ends(self);
-        self.waiters.wake_all();
-        ENDS.ring();
-        if let Some(maker) = maker {
-            maker.unused();
-        }
-    }
 }
 
 impl Drop for Task {
@@ -457,23 +299,6 @@ impl Drop for Task {
 
 /// Rung for each end of a task.
 pub static ENDS: Bell = Bell::new();
-
-/// Ends what a task that has just finished has made and not started: nobody is left who could. Somebody else may be doing that; the task's
-/// end is told when it is done, whoever does it.
-fn sweep(task: &Arc<Task>) {
-    sched::in_stretches(machine().tasks.all(), |other| {
-        if other.creator == task.number && !other.has_started() {
-            {
-                let mut maker = other.maker.lock();
-                if maker.is_none() && !other.told.load(Ordering::SeqCst) {
-                    task.used();
-                    *maker = Some(task.clone());
-                }
-            }
-            other.exit_with(exit::KILLED, 0);
-        }
-    });
-}
 
 /// Whether a task has finished, or is forgotten already.
 pub fn is_gone(number: u64) -> bool {
@@ -488,7 +313,7 @@ pub fn find_ended(number: u64) -> Result<Arc<Task>, Error> {
 
 /// The rights that the executing domain needs to start a thread in a text.
 pub fn check_start(domain: &Domain, text: &Section) -> Result<(), Error> {
-    if !text.is_text() || text.is_dead() {
+    if !text.is_text() || text.is_closed() {
         return Err(Error::BadArgument);
     }
     text.check(domain, Rights::CHANGE_ACL)

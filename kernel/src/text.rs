@@ -87,6 +87,11 @@ impl Section {
         self.original.load(Ordering::Acquire)
     }
 
+    /// Whether it has ended, or its task has, of which it is yet to hear.
+    pub fn is_closed(&self) -> bool {
+        self.is_dead() || self.owner().is_dead()
+    }
+
     /// Whether it is a text that cannot write the key register: its domains may share a view.
     pub fn is_clear(&self) -> bool {
         self.clear.load(Ordering::Acquire)

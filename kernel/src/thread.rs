@@ -371,15 +371,19 @@ impl Thread {
         (0..=inner.gate.depth()).any(leads_there)
     }
 
-    /// The thread's domain for a text, made on its first call there. A thread of the system's calls none of a person's: whoever it calls
+    /// The thread's domain for a text that it comes into, made on its first call there; not if the text's task has ended. A thread of the system's calls none of a person's: whoever it calls
     /// from there would take it for the system, and servers on threads of their own would call whatever gate a message names.
     pub fn domain_for(&self, inner: &mut Inner, text: &Arc<Section>) -> Result<Arc<Domain>, Error> {
+        let owner = text.owner();
+        if owner.is_dead() {
+            return Err(Error::Dead);
+        }
         if let Some(domain) = inner.numbers.get(&text.base).and_then(|&number| inner.domain_number(number).ok())
             && Arc::ptr_eq(&domain.text, text)
         {
             return Ok(domain);
         }
-        if self.task.user == USER_SYSTEM && text.owner().user != USER_SYSTEM {
+        if self.task.user == USER_SYSTEM && owner.user != USER_SYSTEM {
             return Err(inner.domain.subject.refused(Object::Section(text.base, Rights::CALL)));
         }
         // Texts that have ended since: their stacks and views are of no use any more. Not before everybody has heard who is to hear of that

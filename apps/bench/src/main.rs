@@ -90,6 +90,7 @@ fn run(start: &Start) -> i32 {
         ["serve", name] => return server::serve(name),
         ["view", seen, base, len] => return memory::view([seen, base, len]),
         ["hoard", seen, len] => return turns::hoard([seen, len]),
+        ["crowd", seen] => return turns::crowd(seen),
         ["fat", post] => return handlers::fat(post),
         ["bound"] => return apart::bound(),
         [entry::IN_CLASS, class, flags @ ..] => return entry::in_class(class, flags),

@@ -26,6 +26,10 @@ const TEXT: u64 = 128 << 20;
 const ALIASES: u64 = 48 << 10;
 /// Where they lie.
 const AT: u64 = 0x50_0000;
+/// Of a program that has little memory, but much of everything else.
+const SECTIONS: u64 = 16_000;
+const TEXTS: u64 = 300;
+const THREADS: u64 = 250;
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 fn said(what: &'static str) -> impl Fn(Error) -> String {
@@ -139,6 +143,12 @@ fn each(report: &Report, watcher: &Watcher) -> Result<(), String> {
     seen.receive(PATIENCE_NS).map_err(said("a program with much memory"))?;
     let end = &mut || child.take().map_or(Ok(()), |child| child.kill().and_then(|()| child.wait()).map(drop));
     tell("task-end", LONG, during("its end", end)?);
+    let limits = Limits { frames: 0, sections: SECTIONS + 1000, reserve: 64 << 30, threads: THREADS + 50 };
+    let command = Command::new(b"bin/bench").arg(b"crowd").arg(format!("{}", seen.0).as_bytes()).limits(limits);
+    let mut child = Some(command.spawn().map_err(|e| format!("bin/bench: {e}"))?);
+    seen.receive(PATIENCE_NS).map_err(said("a program with much of everything"))?;
+    let end = &mut || child.take().map_or(Ok(()), |child| child.kill().and_then(|()| child.wait()).map(drop));
+    tell("task-end-of-many", SECTIONS * PAGE, during("its end", end)?);
     seen.free(true).map_err(said("freeing"))
 }
 
@@ -174,6 +184,22 @@ pub fn hoard(words: [&str; 2]) -> i32 {
     let [Ok(seen), Ok(len)] = words.map(str::parse) else { return 2 };
     let Ok(_section) = filled(len) else { return 1 };
     if Post(seen).send(0, [0; 6], None).is_err() {
+        return 1;
+    }
+    time::sleep_ns(u64::MAX);
+    0
+}
+
+/// A program that has many sections, texts and threads, and is ended.
+pub fn crowd(post: &str) -> i32 {
+    let Ok(seen) = post.parse() else { return 2 };
+    let text = || Section::create(PAGE, 2 * PAGE, kind::DATA, 0)?.seal().map(drop);
+    let data = || Section::create(PAGE, 0, kind::DATA, 0).map(core::mem::forget);
+    let thread = || thread::spawn(|| thread::park(), 0).map(core::mem::forget);
+    let made =
+        (0..TEXTS).try_for_each(|_| text()).and_then(|()| (0..SECTIONS - TEXTS - THREADS).try_for_each(|_| data()));
+    let made = made.and_then(|()| (0..THREADS).try_for_each(|_| thread()));
+    if made.and_then(|()| Post(seen).send(0, [0; 6], None)).is_err() {
         return 1;
     }
     time::sleep_ns(u64::MAX);

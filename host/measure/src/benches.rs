@@ -229,7 +229,7 @@ pub const BENCHES: [Bench; 20] = [
         also_cpus: &[],
         untold: false,
         mem: "4G",
-        limits: &["limit", "frames=800000"],
+        limits: &["limit", "frames=800000", "sections=20000", "threads=500", "reserve=300G"],
     },
 ];
 

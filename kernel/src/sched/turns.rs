@@ -7,6 +7,7 @@ use crate::processor::here;
 use crate::saved::Saved;
 use crate::seat::NO_SEAT;
 use crate::section::Section;
+use crate::task::Task;
 use crate::thread::{Inner, Thread};
 use abi::Error;
 use alloc::sync::Arc;
@@ -56,7 +57,7 @@ pub fn by_parts(
 }
 
 /// What a thread has not finished: the section that its call goes on with when it is made again, if it is in the middle of one (another one that has come to
-/// lie there is none of that call's business), or how far that has come; and ends of sections. Written by the thread alone.
+/// lie there is none of that call's business), or how far that has come; and ends of sections and tasks. Written by the thread alone.
 #[derive(Default)]
 pub struct Unfinished {
     /// 0: nothing is unfinished.
@@ -65,6 +66,9 @@ pub struct Unfinished {
     far: Mutex<Option<Far>>,
     rest: Rest,
 }
+
+/// Instead of a section's base: it goes on no more in user code.
+const OVER: u64 = 1;
 
 impl Unfinished {
     /// It begins, or goes on.
@@ -86,6 +90,16 @@ impl Unfinished {
     pub fn forget(&self) {
         self.base.store(0, Ordering::Relaxed);
         *self.far.lock() = None;
+    }
+
+    /// It makes none any more, and goes on with none: it ends, though it may have something to do yet.
+    pub fn ends(&self) {
+        self.forget();
+        self.base.store(OVER, Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.base.load(Ordering::Relaxed) == OVER
     }
 
     /// Whether a call about this section is in the middle.
@@ -151,60 +165,99 @@ pub fn in_steps(thread: Saved<'_>, go_on: impl FnOnce(Option<u64>) -> Result<Ste
     answer
 }
 
-/// Sections that a thread has deleted, of which much is left: it goes by parts, on this thread's turns, before the thread leaves the kernel. (Their list is
-/// in themselves: ends take no memory.)
+/// What a thread has ended, and of which much is left: sections, which nobody reaches any more, and tasks. It goes by parts, on this thread's turns, before the
+/// thread leaves the kernel. (Their lists are in themselves: ends take no memory.)
 #[derive(Default)]
 struct Rest {
     /// Asked on each way out; it is this thread's own affair.
     is_some: AtomicBool,
-    first: Mutex<Option<Arc<Section>>>,
+    first: Mutex<(Option<Arc<Section>>, Option<Arc<Task>>)>,
 }
 
 impl Rest {
     fn push(&self, section: Arc<Section>) {
         self.is_some.store(true, Ordering::Relaxed);
-        let mut first = self.first.lock();
+        let (first, _) = &mut *self.first.lock();
         let next = first.take();
         section.state.lock().next = next;
         *first = Some(section);
     }
 
     fn pop(&self) -> Option<Arc<Section>> {
-        if !self.is_some.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut first = self.first.lock();
+        let (first, _) = &mut *self.first.lock();
         let section = first.take()?;
         *first = section.state.lock().next.take();
-        self.is_some.store(first.is_some(), Ordering::Relaxed);
         Some(section)
+    }
+
+    fn push_task(&self, task: Arc<Task>) {
+        self.is_some.store(true, Ordering::Relaxed);
+        let (_, first) = &mut *self.first.lock();
+        let next = first.take();
+        *task.next().lock() = next;
+        *first = Some(task);
+    }
+
+    fn pop_task(&self) -> Option<Arc<Task>> {
+        let (_, first) = &mut *self.first.lock();
+        let task = first.take()?;
+        *first = task.next().lock().take();
+        Some(task)
     }
 }
 
-/// The running thread does the rest of this section's end, which nobody reaches any more. Whether there is one that does: who has ended has no more turns,
-/// and who is in a seat is not interrupted.
-pub fn leaves_the_rest_of(section: &Section) -> bool {
+/// The running thread, if it has turns to do something on before it leaves the kernel: who has ended has no more of them, and who is in a seat is not
+/// interrupted.
+fn who_has_turns() -> Option<Arc<Thread>> {
     let here = here();
     let running = here.local.hold().current.clone();
     let has_turns = |thread: &Arc<Thread>| {
         thread.seat.load(Ordering::Relaxed) == NO_SEAT && !thread.card.is_parked() && thread.wait.lock().life.runs_at(here.index)
     };
+    running.filter(has_turns)
+}
+
+/// The running thread does the rest of this section's end, which nobody reaches any more. Whether there is one that does.
+pub fn leaves_the_rest_of(section: &Section) -> bool {
+    let Some(thread) = who_has_turns() else { return false };
     let section = machine().sections.find(section.base).filter(|found| core::ptr::eq(&**found, section));
-    let Some((thread, section)) = running.filter(has_turns).zip(section) else { return false };
+    let Some(section) = section else { return false };
     thread.unfinished.rest.push(section);
-    here.attend();
+    here().attend();
+    true
+}
+
+/// The running thread does what there is to do for who has ended this task, which it has. Whether there is one that does.
+pub fn leaves_the_end_of(task: &Arc<Task>) -> bool {
+    let Some(thread) = who_has_turns() else { return false };
+    thread.unfinished.rest.push_task(task.clone());
+    here().attend();
     true
 }
 
 /// Some of that is done. Whether there was any: there may be more.
 #[inline]
 pub fn does_some(thread: &Thread) -> bool {
-    let Some(section) = thread.unfinished.rest.pop() else { return false };
-    if section.dissolve_some() {
-        section.is_dissolved();
-    } else {
-        thread.unfinished.rest.push(section);
+    let rest = &thread.unfinished.rest;
+    if !rest.is_some.load(Ordering::Relaxed) {
+        return false;
     }
+    // (What interrupts leave meanwhile says so again.)
+    rest.is_some.store(false, Ordering::Relaxed);
+    if let Some(section) = rest.pop() {
+        if section.dissolve_some() {
+            section.is_dissolved();
+        } else {
+            rest.push(section);
+        }
+    } else if let Some(task) = rest.pop_task() {
+        if !task.end_some() {
+            rest.push_task(task);
+        }
+    } else {
+        return false;
+    }
+    rest.is_some.store(true, Ordering::Relaxed);
     breathe();
     true
 }

@@ -50,22 +50,14 @@ impl Section {
         is_long
     }
 
-    /// Of a task that ends, on the kernel's own behalf: a part of it goes, or all that is left. Whether that was all that can go before the last thread
-    /// has.
+    /// Of a task that ends, on the kernel's own behalf: a part of it goes, or all that is left, which does so with the running thread if it is much. Whether
+    /// it was that. If it is a text all have heard of its end.
     pub fn lessen(&self, of: &Task) -> bool {
         let goes = |state: &mut State| !state.deleted && core::ptr::eq(&*state.owner, of) && self.is_cut_first(state);
-        self.end_text();
-        if !self.is_over() {
-            // Somebody else is at that, on another processor.
-            cpu::relax();
-            return false;
-        }
         let mut state = self.state.lock();
         if !goes(&mut state) {
             drop(state);
-            if self.kind() == kind::DATA {
-                self.delete_of(of);
-            }
+            self.delete_of(of);
             return true;
         }
         let mut state = self.leave_many(state);

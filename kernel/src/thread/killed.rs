@@ -220,7 +220,7 @@ impl Thread {
         };
         leave_texts(self, leads);
         left.iter().filter_map(More::served).for_each(|served| _ = pager::release(served));
-        self.unfinished.forget();
+        self.unfinished.ends();
         place::lets_go(here());
         place::leave_group(self);
         post::thread_ended(self);

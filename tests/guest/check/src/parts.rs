@@ -42,6 +42,8 @@ pub const CHECKS: &[Check] = &[
 const LONG: u64 = 160 << 20;
 const TEXT: u64 = 48 << 20;
 const TRIES: usize = 20;
+/// Texts, posts and other sections beside.
+const MANY: u64 = 60;
 /// What there may be more afterwards: programs lie elsewhere each time, and views have a table more for that now and then.
 const MOST: u64 = 16 * PAGE;
 const PATIENCE_NS: u64 = 20_000_000_000;
@@ -288,6 +290,12 @@ fn asked() -> Outcome {
 
 /// A program with much memory that ends: killed, by its exit, or with its last thread; or that is killed where it touches `base`.
 pub fn hoard(post: u64, way: u64, len: u64, base: u64) -> i32 {
+    // Much of everything else, too: each text is heard of, and each thing goes, by itself.
+    let text = || Section::create(PAGE, 2 * PAGE, kind::DATA, 0)?.seal().map(drop);
+    let all = || text().and_then(|()| Post::any().map(drop)).and_then(|()| data(PAGE).map(core::mem::forget));
+    if len == 0 && (0..MANY).any(|_| all().is_err()) {
+        return 4;
+    }
     let Ok(_long) = filled(if len == 0 { LONG } else { len }) else { return 1 };
     if Post(post).send(0, [0; 6], None).is_err() {
         return 2;

@@ -387,7 +387,7 @@ const LATER: u64 = 1_000_000;
 
 /// Architecture 14: what takes long leaves others their turns.
 pub fn turns(runs: &Runs) -> Result<()> {
-    const LONG: [&str; 17] = [
+    const LONG: [&str; 18] = [
         "free",
         "alloc",
         "section_info",
@@ -405,11 +405,13 @@ pub fn turns(runs: &Runs) -> Result<()> {
         "window_unmap",
         "window_map",
         "task-end",
+        "task-end-of-many",
     ];
     let turns = runs.of("turns")?;
     for case in LONG {
         let bytes = match case {
             "seal" | "delete-text" => 128 << 20,
+            "task-end-of-many" => 16_000 * 4096,
             "window_protect" | "window_unmap" | "window_map" => 192 << 20,
             _ => 1 << 30,
         };
