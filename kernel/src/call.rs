@@ -191,6 +191,7 @@ pub fn serve(saved: Saved<'_>, d: &Domain, call: Call) -> Option<Result<u64, Err
         // (Served before: `trap.rs`.)
         Call::GetTaskid {} => Ok(thread.task.number),
         Call::May { address, len, rights, who } => return in_steps(saved, |from| may(thread, d, (address, len), rights, who, from)),
+        Call::PageAlloc { .. } | Call::PageFree { .. } => return in_steps(saved, |_| light::serve_or_later(thread, d, call)),
         // All of those that have ways in of their own, where something else had to be seen to first.
         _ => light::serve(thread, d, call),
     };

@@ -197,10 +197,18 @@ fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
     }
 }
 
+/// Where somebody clones a section, or a page of it leaves many views, which takes as long as the section is large: that is `Busy`, for who holds a thread's lock (who
+/// does that, and interrupts that come meanwhile, may want that; nor does he look for loans, but has found the question `lent` before);
+const AT_ONCE: u8 = 0;
+/// it is as if the page were absent: the call is made again, as it was made, and others have their turns meanwhile;
+const AGAIN: u8 = 1;
+/// it is waited for: by who does this for no call, or has changed something already.
+const WAITS: u8 = 2;
+
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's
 /// lock, so that a right that was taken away is not used after its taker has been told.
-fn walk(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
-    walk_as::<true>(domain, address, len, rights, None, each)
+fn walk<const HOW: u8>(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+    walk_as::<HOW>(domain, address, len, rights, None, each)
 }
 
 /// Somebody does something with all of a section, which takes as long as that is large, and is waited for: interrupts are let in meanwhile. Call without locks.
@@ -210,9 +218,7 @@ pub fn wait_a_moment() {
     arch::cpu::relax();
 }
 
-/// `WAITS`: for who clones it, and until all processors have forgotten what a store replaces; else that is `Busy`. Who holds a thread's lock does not wait: who
-/// is waited for, and interrupts that come meanwhile, may want that; nor does it look for loans, but has found the question `lent` before.
-fn walk_as<const WAITS: bool>(
+fn walk_as<const HOW: u8>(
     domain: &Domain,
     address: u64,
     len: u64,
@@ -236,7 +242,7 @@ fn walk_as<const WAITS: bool>(
                 if error == Error::Absent {
                     pager::note(at, write);
                 }
-                if !WAITS {
+                if HOW == AT_ONCE {
                     return Err(error);
                 }
                 lent = other_loan(domain, at, error, tried)?;
@@ -247,11 +253,15 @@ fn walk_as<const WAITS: bool>(
                 // That takes as long as the section is large.
                 return Err(Error::Busy);
             }
-            if !WAITS && !state.is_there(place.offset / PAGE, write) {
+            if HOW == AT_ONCE && !state.is_there(place.offset / PAGE, write) {
                 return Err(Error::Busy);
             }
             if state.must_wait(place.offset / PAGE, write) {
                 drop(state);
+                if HOW == AGAIN {
+                    pager::note(at, write);
+                    return Err(Error::Absent);
+                }
                 wait_a_moment();
                 continue;
             }
@@ -270,18 +280,32 @@ fn walk_as<const WAITS: bool>(
     Ok(())
 }
 
-/// Copies bytes from a program's memory.
+/// Copies bytes from a program's memory, for a call that has changed nothing yet.
 pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
+    read_as::<AGAIN>(domain, address, to)
+}
+
+/// The same for anybody else.
+pub fn wait_and_read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
+    read_as::<WAITS>(domain, address, to)
+}
+
+fn read_as<const HOW: u8>(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
     let len = to.len() as u64;
-    walk(domain, address, len, Rights::READ, |frame, offset, at, part| {
+    walk::<HOW>(domain, address, len, Rights::READ, |frame, offset, at, part| {
         frame.read(offset, &mut to[at..at + part]);
         processor::copied(part as u64);
     })
 }
 
-/// Copies bytes to a program's memory. (A failure may come after part of it.)
+/// Copies bytes to a program's memory, for a call that writes the same when it is made again. (A failure may come after part of it.)
 pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
-    write_as::<true>(domain, address, from)
+    write_as::<AGAIN>(domain, address, from)
+}
+
+/// The same for anybody else.
+pub fn wait_and_write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
+    write_as::<WAITS>(domain, address, from)
 }
 
 /// The same for who holds a thread's lock.
@@ -289,17 +313,22 @@ pub fn write(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// `Busy`: it is not [ready]. Let go of the lock, see to that, and try again.
 pub fn write_locked(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
-    write_as::<false>(domain, address, from)
+    write_as::<AT_ONCE>(domain, address, from)
 }
 
 /// Sees to it that all of it is there to be written to, if nobody changes that.
 pub fn ready(domain: &Domain, address: u64, len: u64) -> Result<(), Error> {
-    walk(domain, address, len, Rights::READ | Rights::WRITE, |_, _, _, _| ())
+    walk::<WAITS>(domain, address, len, Rights::READ | Rights::WRITE, |_, _, _, _| ())
 }
 
-fn write_as<const WAITS: bool>(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
+/// The same for a call that has changed nothing yet.
+pub fn ready_or_again(domain: &Domain, address: u64, len: u64) -> Result<(), Error> {
+    walk::<AGAIN>(domain, address, len, Rights::READ | Rights::WRITE, |_, _, _, _| ())
+}
+
+fn write_as<const HOW: u8>(domain: &Domain, address: u64, from: &[u8]) -> Result<(), Error> {
     let len = from.len() as u64;
-    walk_as::<WAITS>(domain, address, len, Rights::READ | Rights::WRITE, None, |frame, offset, at, part| {
+    walk::<HOW>(domain, address, len, Rights::READ | Rights::WRITE, |frame, offset, at, part| {
         frame.write(offset, &from[at..at + part]);
         processor::copied(part as u64);
     })
@@ -442,13 +471,13 @@ impl Word {
     /// `Busy`: it is not [`Word::ready`]. Let go of the lock that was held, see to that, and try again.
     pub fn load(&self, domain: &Domain) -> Result<u32, Error> {
         let mut value = 0;
-        walk_as::<false>(domain, self.address, 4, Rights::READ, self.lent, |frame, offset, _, _| value = frame.load(offset))?;
+        walk_as::<AT_ONCE>(domain, self.address, 4, Rights::READ, self.lent, |frame, offset, _, _| value = frame.load(offset))?;
         Ok(value)
     }
 
     /// Sees to it that it is there to be read, if nobody changes that.
     pub fn ready(&self, domain: &Domain) -> Result<(), Error> {
-        walk(domain, self.address, 4, Rights::READ, |_, _, _, _| ())
+        walk::<AGAIN>(domain, self.address, 4, Rights::READ, |_, _, _, _| ())
     }
 }
 

@@ -389,7 +389,7 @@ pub fn unwind(thread: &Arc<Thread>, error: Error) -> bool {
     leave(thread, Err(error));
     // A callee that went wrong may have spoilt the topmost word of its stack, where the next call returns to the doorstep; it may be gone, too.
     if domain.stack.1 != 0 && !thread.inner.lock().is_inside(domain.number) {
-        let _ = claim::write(&domain, domain.stack.1 - 16, &DOORSTEP.to_le_bytes());
+        let _ = claim::wait_and_write(&domain, domain.stack.1 - 16, &DOORSTEP.to_le_bytes());
     }
     true
 }

@@ -12,7 +12,7 @@ use crate::pager;
 use crate::processor::{Processor, here};
 use crate::section::{Section, large, real, supply};
 use crate::section::valid::{self, Again};
-use crate::sched::{Made, go_on_from};
+use crate::sched::{Made, Step, go_on_from};
 use crate::thread::Thread;
 use crate::watch;
 use abi::Error;
@@ -59,6 +59,24 @@ macro_rules! that_asks {
     }};
 }
 
+/// A row of a call that is made again as long as somebody does something with all of a section, which takes as long as that is large.
+macro_rules! that_comes_back {
+    ($name:literal, $variant:ident ( $($argument:ident),* )) => {{
+        extern "C" fn handler(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> Answer {
+            let arguments = [a, b, c, d, e, f];
+            let mut next = arguments.into_iter();
+            let call = Call::$variant { $($argument: next.next().unwrap_or(0)),* };
+            let (thread, domain) = caller();
+            let result = serve(&thread, &domain, call);
+            if result == Err(Error::Changed) {
+                leave_undone(const { number($name) }, arguments, None);
+            }
+            answer(result)
+        }
+        ($name, handler)
+    }};
+}
+
 /// The running thread, and the domain that it is in.
 #[inline(always)]
 pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
@@ -83,8 +101,8 @@ const ROWS: [Row; LIGHT_COUNT] = [
     ("structure_end", of_caller!(StructureEnd(address))),
     that_asks!("signal_init", SignalInit(structure, setup)),
     that_asks!("signal_take", SignalTake(structure, to, max)),
-    ("page_alloc", of_caller!(PageAlloc(address, len, attributes))),
-    ("page_free", of_caller!(PageFree(address, len))),
+    that_comes_back!("page_alloc", PageAlloc(address, len, attributes)),
+    that_comes_back!("page_free", PageFree(address, len)),
     ("page_supply", of_caller!(PageSupply(address, from, flags))),
     ("page_take", of_caller!(PageTake(address, to))),
     ("section_hold", of_caller!(SectionHold(base, len, owner))),
@@ -174,6 +192,14 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
         _ => mbcf::serve(thread, d, call),
+    }
+}
+
+/// The same for one that comes back, by the full entry.
+pub fn serve_or_later(thread: &Thread, d: &Domain, call: Call) -> Result<Step, Error> {
+    match serve(thread, d, call) {
+        Err(Error::Changed) => Ok(Step::At(0)),
+        done => done.map(Step::Done),
     }
 }
 

@@ -376,7 +376,7 @@ impl Section {
 
     /// Makes the section shorter or longer within its reserve; shorter by parts, between which others have their turns.
     pub fn resize(&self, by: &Domain, len: u64) -> Result<Progress, Error> {
-        let mut state = self.lock_for_length(by, len)?;
+        let Some(mut state) = self.lock_for_length(by, len)? else { return Ok(Progress::More) };
         let len = pages_up(len).ok_or(Error::TooBig)?;
         let most = if self.is_text() { self.reserve - PAGE } else { self.reserve };
         if len > most {

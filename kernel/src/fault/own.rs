@@ -23,6 +23,7 @@ use alloc::sync::Arc;
 use arch::context::Registers;
 use arch::time;
 use core::sync::atomic::Ordering;
+use zerocopy::IntoBytes;
 
 /// A fault that its text is dealing with: in this call, and the frame that the text was given.
 #[derive(Clone, Copy)]
@@ -161,7 +162,7 @@ pub fn deliver(thread: &Arc<Thread>, domain: &Domain, how: &Exit) -> bool {
     // Written with the domain's own rights; nowhere else than on its own stack, wherever the program has its stack pointer.
     let (base, top) = domain.stack;
     let on_stack = at.checked_sub(8).is_some_and(|low| base != 0 && (base..top).contains(&low)) && at + size_of::<Stopped>() as u64 <= top;
-    if !on_stack || claim::write_record(domain, at, &frame).is_err() || claim::write(domain, at - 8, &[0; 8]).is_err() {
+    if !on_stack || claim::wait_and_write(domain, at, frame.as_bytes()).is_err() || claim::wait_and_write(domain, at - 8, &[0; 8]).is_err() {
         return false;
     }
     let began = Time::of(thread);

@@ -1,7 +1,6 @@
 //! The end of a section. Its address is free last of all: what is known by that alone is forgotten before another section may be there.
 
 use super::{SLICE, Section, Shorter, State, passers};
-use crate::claim;
 use crate::domain::Domain;
 use crate::machine::machine;
 use crate::sched::{self, Progress};
@@ -204,22 +203,22 @@ impl Section {
     }
 
     /// Locked for another length by a domain that may change it. Where it becomes shorter, and many views map it, they leave it before, in stretches, and
-    /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go.
-    pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<MutexGuard<'_, State>, Error> {
+    /// come by faults again, which wait meanwhile: so there is little to be taken out of each when its pages go. `None`: somebody has a page of it leave many
+    /// views; the call is made again.
+    pub(super) fn lock_for_length(&self, by: &Domain, len: u64) -> Result<Option<MutexGuard<'_, State>>, Error> {
         let mut have_left = false;
         loop {
             // (The right may have been taken away meanwhile.)
             let state = self.lock_for(by, Rights::CHANGE_ACL)?;
             if state.replacing > 0 {
                 // What leaves views in stretches is not to come back before it has.
-                drop(state);
-                claim::wait_a_moment();
-            } else if have_left || len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
-                return Ok(state);
-            } else {
-                drop(self.leave_many(state));
-                have_left = true;
+                return Ok(None);
             }
+            if have_left || len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
+                return Ok(Some(state));
+            }
+            drop(self.leave_many(state));
+            have_left = true;
         }
     }
 

@@ -13,6 +13,7 @@ use abi::section::{NAME_LEN, SectionInfo, SectionPages, flag};
 use abi::{Error, Rights};
 use core::sync::atomic::Ordering;
 use pages::Survey;
+use zerocopy::IntoBytes;
 
 /// Of a long section so many times 512 pages are counted by a call.
 const CHUNKS_AT_ONCE: usize = 4;
@@ -159,7 +160,7 @@ impl Section {
     /// `section_pages`: what its pages from `from` on are is added to the record at `out`, for so many as one call counts. Value: where the next one goes on.
     pub fn count_pages(&self, domain: &Domain, from: u64, out: u64) -> Result<u64, Error> {
         // First: nothing is added to half of a record, the other half of which its pager has to bring.
-        claim::ready(domain, out, size_of::<SectionPages>() as u64)?;
+        claim::ready_or_again(domain, out, size_of::<SectionPages>() as u64)?;
         let mut told: SectionPages = claim::read_record(domain, out)?;
         let (more, next) = self.survey(domain, from);
         let SectionPages { resident, shared, large, pieces } = &mut told;
@@ -167,7 +168,8 @@ impl Section {
         for (sum, more) in [(resident, more.resident), (shared, more.shared), (large, more.in_rows), (pieces, more.pieces)] {
             *sum = sum.wrapping_add(more);
         }
-        claim::write_record(domain, out, &told)?;
+        // (Half of it may be written.)
+        claim::wait_and_write(domain, out, told.as_bytes())?;
         Ok(next)
     }
 

@@ -177,33 +177,30 @@ pub fn free(by: &Domain, address: u64, len: u64) -> Result<u64, Error> {
     Ok(len)
 }
 
-/// The section's lock, at a moment when its pages may be changed; and which pages are meant. Call without locks: that moment is waited for.
+/// The section's lock, if its pages may be changed now; and which pages are meant.
 ///
 /// # Errors
-/// `BadAddress`: not a whole page, or not all of it within the section's length; `NotSupported`: not a section of data; `NotFound`; `Busy`: it
+/// `Changed`: not while it is being cloned, or a page of it leaves many views; the call is made again, and others have their turns meanwhile. `BadAddress`: not a whole page, or not all of it within the section's length; `NotSupported`: not a section of data; `NotFound`; `Busy`: it
 /// is becoming a text; a refusal without the right change-acl.
 #[inline(always)]
 pub(super) fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64) -> Result<(MutexGuard<'a, State>, Range<u64>), Error> {
     let len = pages_up(len).filter(|len| *len > 0 && address.is_multiple_of(PAGE)).ok_or(Error::BadAddress)?;
-    loop {
-        let state = section.lock_again(&by.subject, Rights::CHANGE_ACL)?;
-        if section.kind() != kind::DATA {
-            return Err(Error::NotSupported);
-        }
-        let offset = address - section.base;
-        if state.len.checked_sub(offset).is_none_or(|rest| rest < len) {
-            return Err(Error::BadAddress);
-        }
-        if state.sealing {
-            return Err(Error::Busy);
-        }
-        if !state.cloning && state.replacing == 0 {
-            let first = offset / PAGE;
-            return Ok((state, first..first + len.min(SLICE) / PAGE));
-        }
-        drop(state);
-        claim::wait_a_moment();
+    let state = section.lock_again(&by.subject, Rights::CHANGE_ACL)?;
+    if section.kind() != kind::DATA {
+        return Err(Error::NotSupported);
     }
+    let offset = address - section.base;
+    if state.len.checked_sub(offset).is_none_or(|rest| rest < len) {
+        return Err(Error::BadAddress);
+    }
+    if state.sealing {
+        return Err(Error::Busy);
+    }
+    if state.cloning || state.replacing > 0 {
+        return Err(Error::Changed);
+    }
+    let first = offset / PAGE;
+    Ok((state, first..first + len.min(SLICE) / PAGE))
 }
 
 /// Maps pages where the domain sees them, if pages of the section were mapped there last. Whether that was so, and all are.

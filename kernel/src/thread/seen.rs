@@ -52,7 +52,7 @@ impl Picture {
     fn whole(self) -> Frame {
         let Picture { mut frame, by_stack } = self;
         let mut back = [0; 8];
-        if by_stack.is_some_and(|domain| claim::read(&domain, frame.rsp, &mut back).is_ok()) {
+        if by_stack.is_some_and(|domain| claim::wait_and_read(&domain, frame.rsp, &mut back).is_ok()) {
             frame.rip = u64::from_le_bytes(back);
             frame.rsp += 8;
         }

@@ -24,6 +24,7 @@ use musubi::rt::{Bound, Trap, task, time};
 use musubi::{AclEntry, Error, Rights};
 
 pub mod late;
+mod later;
 mod views;
 
 pub const CHECKS: &[Check] = &[
@@ -36,6 +37,7 @@ pub const CHECKS: &[Check] = &[
     ("many_sections_are_asked_about_by_parts", asked),
     ("a_page_changes_in_all_of_many_views", views::a_page_changes_in_all),
     ("who_ends_begins_no_signals_program", late::begins_nothing),
+    ("a_call_beside_a_clone_is_made_again", later::made_again),
 ];
 
 /// So much that it takes several quanta.

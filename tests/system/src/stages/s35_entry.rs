@@ -68,10 +68,11 @@ pub fn cases() -> Vec<Case> {
                 "many_sections_are_asked_about_by_parts",
                 "a_page_changes_in_all_of_many_views",
                 "who_ends_begins_no_signals_program",
+                "a_call_beside_a_clone_is_made_again",
             ],
         )
         .mem("1G")
-        .timeout(360)
+        .timeout(420)
         .spread()
         .placed_thoroughly(),
         checks(
