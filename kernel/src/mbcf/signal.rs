@@ -14,8 +14,9 @@ use crate::gate::find_gate;
 use ::gate::Block;
 use crate::machine::{machine, spare_heap_at_all_for};
 use crate::processor::{Processor, here};
-use crate::section::Section;
+use crate::section::{Section, State};
 use crate::thread::Thread;
+use crate::view::Stale;
 use ::mbcf::fifo::{How, Verdict as Stored};
 use ::mbcf::registry::Structure;
 use ::mbcf::signal::{Signal, Start, Store, Verdict};
@@ -32,7 +33,7 @@ use arch::context::{Area, Registers};
 use arch::pass::Card;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Programs that may be due on one thread; of more, signals are cancelled.
@@ -92,6 +93,21 @@ impl Due {
         let last = list.pop();
         self.any.store(!list.is_empty(), Ordering::SeqCst);
         last
+    }
+
+    /// The picture of the next one can be written to, unless somebody shares its page meanwhile. Call without locks: where many views have the page they lose it
+    /// in stretches.
+    fn make_ready(&self) {
+        let next = self.list.lock().last().map(|next| (next.section.clone(), next.offset));
+        let Some((section, offset)) = next else { return };
+        for _ in 0..TRIES {
+            let mut state = section.state.lock();
+            let is_there = state.structures.signal(offset).is_some();
+            match is_there.then(|| prepare(&mut state, offset, STRUCTURE_ALIGN)) {
+                Some(Ok(Some(stale))) => settle(&section, state, stale),
+                _ => return,
+            }
+        }
     }
 
     /// In how many ns the running thread, which leaves the kernel, is to be looked at again for its signals.
@@ -274,27 +290,35 @@ pub fn take(d: &Domain, structure: u64, to: u64, max: u64) -> Result<u64, Error>
 }
 
 /// On the way out of the kernel, of the running thread: what is due starts, if its own text is executing. If not, whatever it is in is left
-/// through the kernel.
+/// through the kernel. Call without locks.
 pub fn attend(thread: &Arc<Thread>) {
+    while starts_next(thread) {}
+}
+
+/// The next one that is due does, if it can. Whether there may be another one to start instead.
+fn starts_next(thread: &Arc<Thread>) -> bool {
     if !thread.due.is_any() || thread.card.is_parked() || !thread.wait.lock().life.runs_at(here().index) {
-        return;
+        return false;
     }
-    let inner = &mut *thread.inner.lock();
-    inner.sync();
-    let signals = inner.more.iter().zip(1..).take_while(|((depth, more), at)| depth == at && matches!(more, More::Signal(_))).count();
-    if inner.depth() > signals {
-        inner.leave_by_kernel(signals + 1);
-        return;
-    }
-    let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);
-    if inner.domain.number != OWN || inner.domain.in_window || between {
-        // It is about to call, which does not take long.
-        thread.due.soon.store(true, Ordering::Relaxed);
-        return;
-    }
-    while let Some(Prepared { section, offset, program, named }) = thread.due.pop() {
-        if !change(&section, offset, Signal::begin) {
-            continue;
+    // First: with the thread's lock no interrupts are let in, however many views have the page.
+    thread.due.make_ready();
+    let (section, offset) = {
+        let inner = &mut *thread.inner.lock();
+        inner.sync();
+        let signals = inner.more.iter().zip(1..).take_while(|((depth, more), at)| depth == at && matches!(more, More::Signal(_))).count();
+        if inner.depth() > signals {
+            inner.leave_by_kernel(signals + 1);
+            return false;
+        }
+        let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);
+        if inner.domain.number != OWN || inner.domain.in_window || between {
+            // It is about to call, which does not take long.
+            thread.due.soon.store(true, Ordering::Relaxed);
+            return false;
+        }
+        let Some(Prepared { section, offset, program, named }) = thread.due.pop() else { return false };
+        if !change(&section, offset, settle_at_once, Signal::begin) {
+            return true;
         }
         let gate = find_gate(program).filter(|(text, ..)| Arc::ptr_eq(text, &inner.domain.text));
         let words = [section.base + offset, named, 0, 0];
@@ -303,24 +327,23 @@ pub fn attend(thread: &Arc<Thread>) {
             let mut area = Area::spare(&mut inner.areas);
             aside::enter(thread, inner, &text, &block, index, words, &mut area).map(|depth| (depth, area))
         });
-        match entered {
-            Ok((depth, area)) => {
-                inner.more.push((depth, More::Signal(Box::new(Begun { area, section, offset }))));
-                return;
-            }
-            // It cannot be called here: its data stay where they are.
-            Err(_) => {
-                change(&section, offset, |signal| {
-                    signal.failed();
-                    true
-                });
-            }
+        if let Ok((depth, area)) = entered {
+            inner.more.push((depth, More::Signal(Box::new(Begun { area, section, offset }))));
+            return false;
         }
-    }
+        (section, offset)
+    };
+    // It cannot be called here: its data stay where they are.
+    let failed = |signal: &mut Signal| {
+        signal.failed();
+        true
+    };
+    change(&section, offset, settle, failed);
+    true
 }
 
-/// Changes a signal's state, and its picture. `false` also where there is no signal any more.
-fn change(section: &Section, offset: u64, how: impl Fn(&mut Signal) -> bool) -> bool {
+/// Changes a signal's state, and its picture, whose page `settle`s if it is shared. `false` also where there is no signal any more.
+fn change(section: &Section, offset: u64, settle: fn(&Section, MutexGuard<'_, State>, Stale), how: impl Fn(&mut Signal) -> bool) -> bool {
     let mut tries = 0;
     loop {
         let mut state = section.state.lock();
@@ -331,7 +354,7 @@ fn change(section: &Section, offset: u64, how: impl Fn(&mut Signal) -> bool) -> 
         let prepared = prepare(&mut state, offset, STRUCTURE_ALIGN);
         let is_ready = match prepared {
             Ok(Some(stale)) => {
-                settle_at_once(section, state, stale);
+                settle(section, state, stale);
                 tries += 1;
                 if tries < TRIES {
                     continue;
@@ -354,10 +377,11 @@ fn change(section: &Section, offset: u64, how: impl Fn(&mut Signal) -> bool) -> 
 pub fn returned(thread: &Arc<Thread>, begun: Begun) {
     let Begun { area, section, offset } = begun;
     let again = Cell::new(None);
-    change(&section, offset, |signal| {
+    let ends = |signal: &mut Signal| {
         again.set(signal.end());
         true
-    });
+    };
+    change(&section, offset, settle, ends);
     if let Some(program) = again.get() {
         // What the sender has named stands with the data.
         thread.due.push(Prepared { section, offset, program, named: 0 });
