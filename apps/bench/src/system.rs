@@ -6,6 +6,7 @@ use musubi::abi::task::Limits;
 use musubi::command::Command;
 use musubi::interfaces::clock::ClockClient;
 use musubi::interfaces::devices::{DevicesClient, ask};
+use musubi::interfaces::keyboard::{KeyboardClient, way};
 use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::servers::act;
 use musubi::rt::{Answers, time};
@@ -19,8 +20,9 @@ const RESTARTED: [&str; 5] = ["processes", "clock", "memory", "keyboard", "conso
 const MARKS: usize = 64;
 /// Threads take turns so long under a scheduler.
 const UNDER_NS: u64 = 20_000_000;
-/// The keyboard's.
+/// The keyboard's, and how often it comes.
 const INTERRUPT: u64 = 1;
+const INTERRUPTS: usize = 16;
 
 pub fn calls() -> Done {
     for name in RESTARTED {
@@ -31,6 +33,7 @@ pub fn calls() -> Done {
     }
     under_a_scheduler().map_err(|error| ("a scheduler", error))?;
     devices().map_err(|error| ("a device", error))?;
+    interrupts().map_err(|error| ("a device's interrupt", error))?;
     clock().map_err(|error| ("the clock", error))?;
     limits().map_err(|error| ("limits", error))
 }
@@ -56,6 +59,15 @@ fn devices() -> Result<(), Error> {
         client.trace(what)?;
     }
     client.unbind()
+}
+
+/// The keyboard has something to tell, and its driver hears of it by its post.
+fn interrupts() -> Result<(), Error> {
+    let keyboard = names::lookup("keyboard").and_then(KeyboardClient::bind)?;
+    keyboard.listen(way::THREAD)?;
+    let told = (0..INTERRUPTS).try_for_each(|_| keyboard.probe().map(drop));
+    keyboard.listen(way::CALL)?;
+    told.and_then(|()| keyboard.unbind())
 }
 
 fn clock() -> Result<(), Error> {
