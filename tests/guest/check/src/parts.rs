@@ -25,10 +25,12 @@ use musubi::{AclEntry, Error, Rights};
 
 pub mod late;
 mod later;
+mod two;
 mod views;
 
 pub const CHECKS: &[Check] = &[
     ("a_section_is_deleted_by_parts", deleted),
+    ("two_delete_a_section_by_parts", two::delete_at_once),
     ("a_section_is_cut_by_parts", cut),
     ("a_text_is_looked_through_by_parts", sealed),
     ("much_memory_of_a_program_that_ends", ends),

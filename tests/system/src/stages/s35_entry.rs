@@ -60,6 +60,7 @@ pub fn cases() -> Vec<Case> {
             "limit frames=100000 check parts",
             &[
                 "a_section_is_deleted_by_parts",
+                "two_delete_a_section_by_parts",
                 "a_section_is_cut_by_parts",
                 "a_text_is_looked_through_by_parts",
                 "much_memory_of_a_program_that_ends",
