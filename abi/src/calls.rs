@@ -371,7 +371,7 @@ calls! {
 
     /// A new post: `number` up to `post::KNOWN_MAX` (user 0 only), or `post::ANY`. A section of kind post, owned by the task that owns the executing text. Value: its address. Errors: `Exists`, `PostQuota` (what is left is other users'), `NoMemory` (none is left).
     0x60 Full post_get PostGet(number);
-    /// Frees a post. `force` 0: only if nothing waits there, else `Busy`; 1: whoever waits there or has asked there hears `NotFound`.
+    /// Frees a post. `force` 0: only if nothing waits there, else `Busy`; 1: whoever waits there or has asked there hears `NotFound`. 2: frees nothing, but who asks there (`post_call` with `at` 0) hears `Dead` from now on unless somebody waits there, and so do all whose question lies there; 3: not any more.
     0x61 Full post_free PostFree(post, force);
     /// Sends the message in the registers (`post`); its answer, if any, to the post `back` (0: none). Needs `CALL`. What it lends, whoever has received it may use until it answers (`post_answer`), either one ends, one of the posts is freed, the sender may not receive at `back` any more or `limit` ns are over (0: no limit), and how that ended is a message to `back` (`post`). In a call, what the text may use on threads of its own task. Value: the loan, or 0. Errors: `BadArgument`: it lends and has no `back`, or what has no length; `NotSupported`: it lends a stack for writing; `MessageQuota`: a loan is paid for as a message.
     0x62 Full post_send PostSend(post, back, limit);

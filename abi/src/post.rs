@@ -21,6 +21,9 @@ pub const POSTS_LEN: u64 = POSTS_MAX * GRANULE;
 pub const KNOWN_MAX: u64 = 63;
 /// `post_get`: any number.
 pub const ANY: u64 = u64::MAX;
+/// `post_free`: frees nothing, and who asks hears that nobody will receive; or not any more.
+pub const REFUSE_QUESTIONS: u64 = 2;
+pub const TAKE_QUESTIONS: u64 = 3;
 /// Posts that one thread can wait for at once.
 pub const SEVERAL_MAX: u64 = 8;
 /// Messages that one call sends at most.

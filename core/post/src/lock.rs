@@ -54,6 +54,8 @@ pub(crate) struct Queues {
     pub tail: owned::AtomicU32,
     /// Not 0: being given back. Nobody can get it before that is done.
     pub shutting: owned::AtomicU32,
+    /// Not 0: who asks, and is not received at once, hears `Dead` ([`crate::Pool::refuse_questions`]).
+    pub refuses: owned::AtomicU32,
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     /// The epoch in which it was got: what is bound to it is bound to that.
@@ -77,9 +79,9 @@ impl Lock {
     pub fn showing(shown: &'static Shown) -> Lock {
         let zero = owned::AtomicU32::default;
         let [first, last, messages, head] = [zero(), zero(), zero(), zero()];
-        let [tail, shutting, user] = [zero(), zero(), zero()];
+        let [tail, shutting, refuses, user] = [zero(), zero(), zero(), zero()];
         let born = owned::AtomicU64::default();
-        let queues = Queues { first, last, messages, head, tail, shutting, user, born, shown };
+        let queues = Queues { first, last, messages, head, tail, shutting, refuses, user, born, shown };
         Lock { word: AtomicU64::default(), queues, turns: Turns::default() }
     }
 

@@ -64,6 +64,7 @@ impl Post {
         let is_free = queues.epoch() & OPEN == 0 && get(&queues.shutting) == 0;
         if is_free {
             set(&queues.user, whose.word());
+            set(&queues.refuses, 0);
             let epoch = queues.epoch() + OPEN;
             queues.set_epoch(epoch);
             queues.born.store(epoch, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Questions: who answers for one, what is lent with it, and what its asker hears if that one ends.
 
-use crate::lock::Seen;
+use crate::lock::{OPEN, Seen, get, set};
 use crate::message::{Body, Hands, Own, Question, Range, Sent};
 use crate::pool::{By, Caller, Permit, Pool, Woken};
 use crate::post::{Post, Taken};
@@ -117,6 +117,35 @@ impl Pool {
         }
         self.give(taken, (Sent::Answers, 0, 0), by, ticket, hands);
         Step::Waits(ticket)
+    }
+
+    /// Nobody will receive at this post for a while, says who knows: from now on whoever asks there hears `Dead`, unless somebody waits there after all, until it is
+    /// said that this is no longer so. Those whose question lies there already [`Pool::end_questions`] tells.
+    ///
+    /// # Errors
+    /// `NotFound`: nobody has it.
+    pub fn refuse_questions(&self, post: u32, refuses: bool) -> Result<(), Error> {
+        let queues = self.post(post)?.queues();
+        if queues.epoch() & OPEN == 0 {
+            return Err(Error::NotFound);
+        }
+        set(&queues.refuses, refuses.into());
+        Ok(())
+    }
+
+    /// Whoever has asked there and was received by nobody hears `Dead`, as long as that is refused. (What he has asked goes on lying there, as after a time-out.) All are
+    /// looked through, in stretches.
+    pub fn end_questions(&self, post: u32, mut wake: impl FnMut(Woken)) {
+        let refuses = || self.post(post).is_ok_and(|post| get(&post.queues().refuses) != 0);
+        // First the ticket, as in `Pool::changed`.
+        for (number, record) in self.records_in_stretches() {
+            if let Some(ticket) = record.waits().filter(|ticket| record.lies_at(*ticket, post) && refuses())
+                && let Some(woken) = self.interrupt(number, ticket, Error::Dead)
+            {
+                wake(woken);
+                self.rest_from(&woken);
+            }
+        }
     }
 
     /// Some of those who hold questions or loans are no more: threads that have ended, or texts that they executed. Their askers and lenders hear

@@ -68,6 +68,8 @@ const TOUCHED_AT: u32 = 8;
 const TOUCHED: u32 = 0x1f << TOUCHED_AT;
 /// The wait is for an answer, not for whatever comes to a post: whoever holds the question may give that.
 const ASKS: u32 = 4;
+/// What it asks lies in a post, or has been received since: in that of its first place, which such a wait has no other use for.
+const LIES: u32 = 8;
 
 /// The record.
 #[derive(Debug, Default)]
@@ -144,6 +146,19 @@ impl Receiver {
     #[inline(always)]
     pub fn asks(&self) -> bool {
         self.loan.load(Ordering::SeqCst) & ASKS != 0
+    }
+
+    /// What it asks is about to lie there. Under the lock of that post.
+    pub fn lies(&self, post: u32) {
+        self.places[0].post.store(post, Ordering::Relaxed);
+        self.loan.fetch_or(LIES, Ordering::SeqCst);
+    }
+
+    /// Whether what it asks in this wait lies there, and nobody has said that it has received it. As [`Receiver::asks`].
+    pub fn lies_at(&self, ticket: u32, post: u32) -> bool {
+        self.loan.load(Ordering::SeqCst) & LIES != 0
+            && self.places[0].post.load(Ordering::SeqCst) == post
+            && self.held(ticket).is_none()
     }
 
     /// The wait that somebody may end now.

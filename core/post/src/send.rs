@@ -1,6 +1,6 @@
 //! Sending.
 
-use crate::lock::{Queues, Seen, receiver_of};
+use crate::lock::{Queues, Seen, get, receiver_of};
 use crate::message::{Body, Envelope, Hands, Own, Question};
 use crate::notice::PLAIN;
 use crate::pool::{By, Caller, Permit, Pool, Woken};
@@ -95,6 +95,9 @@ impl Pool {
     }
 
     /// [`Pool::put`] where nobody waits, or somebody else is there in this moment.
+    ///
+    /// # Errors
+    /// As [`Pool::send`]; `Dead`: it asks where that is refused.
     #[cold]
     #[inline(never)]
     pub(crate) fn put_in(
@@ -110,6 +113,12 @@ impl Pool {
         let handed = self.take_receiver(&queues, asker);
         if handed.is_none() {
             let question = asker.map(|(_, ticket)| Question { asker: by.receiver(), ticket });
+            if let Some((asker, _)) = asker.filter(|(asker, _)| asker.asks()) {
+                if get(&queues.refuses) != 0 {
+                    return Err(Error::Dead);
+                }
+                asker.lies(to.post());
+            }
             self.queue(&queues, (to.post(), by), &Envelope { from: by.sender(), back, question }, hands)?;
         }
         Ok(handed)

@@ -6,7 +6,7 @@ use crate::machine::{machine, spare_heap_for};
 use crate::processor::here;
 use crate::section::{New, Section};
 use abi::layout::GRANULE;
-use abi::post::{ANY, KNOWN_MAX, POSTS_MAX, address, number};
+use abi::post::{ANY, KNOWN_MAX, POSTS_MAX, REFUSE_QUESTIONS, TAKE_QUESTIONS, address, number};
 use abi::rights::principal;
 use abi::section::kind;
 use abi::task::USER_SYSTEM;
@@ -67,6 +67,7 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
     match force {
         0 => {}
         1 => return section.delete_if(d, || Ok(())).map(|()| 0),
+        REFUSE_QUESTIONS | TAKE_QUESTIONS => return refuse(d, &section, number, force == REFUSE_QUESTIONS),
         _ => return Err(Error::BadArgument),
     }
     // First the name, then the number: who gets that finds the name free.
@@ -77,6 +78,18 @@ pub fn free(d: &Domain, post: u64, force: u64) -> Result<u64, Error> {
     })?;
     pool().empty(number, here().index, wake);
     section.owner().about.shows_promised();
+    Ok(0)
+}
+
+/// `post_free` that frees nothing: the post goes on, and who asks there is told so, or is not any more.
+fn refuse(d: &Domain, section: &Section, number: u32, refuses: bool) -> Result<u64, Error> {
+    let state = section.lock_for(d, Rights::CHANGE_ACL)?;
+    let told = pool().refuse_questions(number, refuses);
+    drop(state);
+    told?;
+    if refuses {
+        pool().end_questions(number, wake);
+    }
     Ok(0)
 }
 

@@ -1,7 +1,7 @@
 //! Posts: messages to whoever waits for them (docs/decisions/0009).
 
 use abi::calls::{number, stub};
-use abi::post::{ANY, LOAN, QUESTION, head, of_head};
+use abi::post::{ANY, LOAN, QUESTION, REFUSE_QUESTIONS, TAKE_QUESTIONS, head, of_head};
 use abi::{AclEntry, Error};
 
 use crate::Trap;
@@ -91,6 +91,14 @@ impl Post {
     /// `Busy` without force, or what the kernel answers.
     pub fn free(self, force: bool) -> Result<(), Error> {
         stub::post_free(&Trap, self.0, force.into()).map(drop)
+    }
+
+    /// Nobody will receive here for a while: whoever asks, and whose question lies here, hears `Dead`; or (`false`) not any more. What asks nothing goes on lying here.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn refuse_questions(self, refuses: bool) -> Result<(), Error> {
+        stub::post_free(&Trap, self.0, if refuses { REFUSE_QUESTIONS } else { TAKE_QUESTIONS }).map(drop)
     }
 
     /// Lets somebody send (`CALL`), receive (`READ`) or free (`CHANGE_ACL`).

@@ -339,6 +339,7 @@ impl Tender {
         if self.server.name == LINUX {
             self.supervisor.programs.of_linux_by(0);
         }
+        self.refuses_questions(true);
         self.supervisor.enter(self.index, state);
         let mut all = self.supervisor.all.lock();
         loop {
@@ -356,6 +357,17 @@ impl Tender {
         let one = &mut all[self.index];
         // What was asked for meanwhile was asked of one that is no more.
         (one.asked, one.stopped) = (None, false);
+        drop(all);
+        self.refuses_questions(false);
+    }
+
+    /// Who waits for an answer and nothing else cannot look whether anybody will be there.
+    fn refuses_questions(&self, refuses: bool) {
+        for post in [Some(self.post), self.streams].into_iter().flatten() {
+            if let Err(e) = post.refuse_questions(refuses) {
+                self.log(&format!("questions at its post: {e}"));
+            }
+        }
     }
 
     /// Starts it where it stands, and waits until it is ready.

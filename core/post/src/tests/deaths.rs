@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, random};
 use super::*;
-use crate::Back;
+use crate::{Back, Called};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 
@@ -144,6 +144,79 @@ fn whoever_asked_hears_of_the_end_of_the_post() {
         }
         owner.join().unwrap();
         machine.is_empty(&[], &[paid]);
+    });
+}
+
+/// Who owns a post knows that nobody will receive there.
+#[test]
+fn whoever_asks_where_nobody_will_receive_hears_it() {
+    random(|| {
+        let machine = Machine::new();
+        let (post, paid) = (machine.post(1), account(&machine.pool, 4));
+        let (me, server) = (Who::new(&machine.pool, 1, paid), Who::new(&machine.pool, 2, paid));
+        let owner = machine.run(|machine| {
+            let told = machine.pool.refuse_questions(1, true);
+            machine.pool.end_questions(1, |woken| machine.wake(woken));
+            told
+        });
+        match machine.ask(&me, &post, 1) {
+            Ok(Received::Ended(Error::Dead)) | Err(Error::Dead) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(owner.join().unwrap(), Ok(()));
+        // What lies there, as after a time-out, is nobody's any more; and others are asked as ever from when that is said.
+        assert_eq!(machine.pool.refuse_questions(1, false), Ok(()));
+        while machine.pool.depth(1).0 > 0 {
+            let Ok(Received::Message(1, message)) = machine.receive(&server, &[post]) else { panic!() };
+            let Back::Question(question) = message.back else { panic!() };
+            assert_eq!(machine.pool.answer(question, &server.by(), &body(7)), Err(Error::NotFound));
+        }
+        let asks = machine.run(move |machine| machine.ask(&me, &post, 2));
+        let Ok(Received::Message(1, message)) = machine.receive(&server, &[post]) else { panic!() };
+        let Back::Question(question) = message.back else { panic!() };
+        machine.wake(machine.pool.answer(question, &server.by(), &body(8)).unwrap());
+        assert_eq!(asks.join().unwrap().map(op), Ok((0, 8)));
+        machine.is_empty(&[1], &[paid]);
+    });
+}
+
+#[test]
+fn only_questions_of_that_post_that_nobody_has_received_are_refused() {
+    alone(|| {
+        let machine = Machine::new();
+        let (post, other, back) = (machine.post(1), machine.post(2), machine.post(3));
+        let paid = account(&machine.pool, 8);
+        let [me, next, third, server] = [1, 2, 3, 4].map(|thread| Who::new(&machine.pool, thread, paid));
+        let refuse = |post| {
+            let mut heard = Vec::new();
+            assert_eq!(machine.pool.refuse_questions(post, true), Ok(()));
+            machine.pool.end_questions(post, |woken| heard.push(woken.receiver));
+            heard
+        };
+        // This one has received there before it asks elsewhere.
+        assert_eq!(machine.pool.send(&post, &server.by(), &body(1), 0), Ok(None));
+        assert!(matches!(machine.receive(&me, &[post]), Ok(Received::Message(1, _))));
+        let waits =
+            |called: Result<Called, Error>| matches!(called.map(|called| called.received), Ok(Received::Waits(_)));
+        assert!(waits(machine.pool.ask(&other, &me.by(), &body(2))));
+        assert_eq!(refuse(1), []);
+        // What is received or may be looked for, and what waits for no answer, stays.
+        assert_eq!(machine.pool.refuse_questions(1, false), Ok(()));
+        machine.pool.end_questions(2, |_| panic!("nobody has said so of that one"));
+        assert!(waits(machine.pool.ask(&post, &next.by(), &body(3))));
+        assert!(matches!(machine.receive(&server, &[post]), Ok(Received::Message(1, _))));
+        assert!(waits(machine.pool.send_and_receive(&post, &back, &third.by(), &body(4))));
+        assert_eq!(refuse(1), []);
+        assert_eq!(machine.pool.send(&post, &server.by(), &body(5), 0), Ok(None));
+        assert_eq!(machine.pool.depth(1).0, 2);
+        assert_eq!(refuse(2), [me.receiver]);
+        assert_eq!(machine.pool.collect(me.receiver), Some(Received::Ended(Error::Dead)));
+        assert_eq!(machine.pool.ask(&other, &me.by(), &body(6)), Err(Error::Dead));
+        // Another one's post under the same number is like any.
+        machine.pool.free(2, true, 0, |_| {}).unwrap();
+        assert_eq!(machine.pool.refuse_questions(2, true), Err(Error::NotFound));
+        let anew = machine.post(2);
+        assert!(waits(machine.pool.ask(&anew, &me.by(), &body(7))));
     });
 }
 

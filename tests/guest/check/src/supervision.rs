@@ -36,6 +36,7 @@ pub const CHECKS: &[Check] = &[
     ("who_may_not_repeat_is_told", who_may_not_repeat),
     ("who_may_repeat_by_post_does_not_notice", again::asked_by_post),
     ("who_asks_by_post_whom_somebody_stops_is_told", again::stopped),
+    ("who_asks_and_waits_whom_somebody_stops_is_told", again::stopped_by_question),
     ("what_a_message_names_is_lent_to_the_next", again::lent_to_the_next),
     ("who_may_not_repeat_by_post_is_told", again::not_asked_again),
     ("what_was_sent_is_served_by_the_next", what_was_sent),

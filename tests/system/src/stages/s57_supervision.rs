@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
                 "who_may_not_repeat_is_told",
                 "who_may_repeat_by_post_does_not_notice",
                 "who_asks_by_post_whom_somebody_stops_is_told",
+                "who_asks_and_waits_whom_somebody_stops_is_told",
                 "what_a_message_names_is_lent_to_the_next",
                 "who_may_not_repeat_by_post_is_told",
                 "what_was_sent_is_served_by_the_next",

@@ -4,6 +4,8 @@ use super::{gate, have};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
 use alloc::format;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::Error;
 use musubi::abi::layout::PAGE;
 use musubi::interfaces::clock::ClockClient;
@@ -13,7 +15,7 @@ use musubi::interfaces::sched::SchedClient;
 use musubi::interfaces::stream::StreamClient;
 use musubi::rt::answers::join_all;
 use musubi::rt::later::Answer;
-use musubi::rt::{Answers, time};
+use musubi::rt::{Answers, Mutex, thread, time};
 use musubi::servers::{self, acts as act};
 
 const MS: u64 = 1_000_000;
@@ -76,6 +78,52 @@ pub fn stopped() -> Outcome {
     same!(answers.under_way(), 0, "requests under way");
     same!(answers.strangers(), 0, "other messages");
     client.unbind().map_err(doing("unbind"))
+}
+
+/// Nobody who waits for the answer to a question, and nothing else, can look whether it will come: it is told when nobody is there any more, and so is who asks later. What was
+/// sent meanwhile, and asks nothing, lies there for the next one.
+pub fn stopped_by_question() -> Outcome {
+    let client = ClockClient::bind_post(gate("clock")?, 0).map_err(doing("bind_post"))?;
+    let sends = ClockClient::bind(client.bound().gate()).map_err(doing("bind"))?;
+    let answers = Answers::new().map_err(doing("a post for answers"))?;
+    let posts = sends.by_post(&answers).map_err(doing("by_post"))?;
+    let client = Arc::new(client);
+    for n in 0..8 {
+        let (is_stopped, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let asks = {
+            let (client, is_stopped, answered) = (client.clone(), is_stopped.clone(), answered.clone());
+            // From the server's end until it is known that there is none the question lies there.
+            move || -> Result<(), Error> {
+                loop {
+                    match client.now() {
+                        Ok(_) => _ = answered.fetch_add(1, Ordering::SeqCst),
+                        Err(Error::Dead) if is_stopped.load(Ordering::SeqCst) => return Ok(()),
+                        Err(Error::Dead) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        };
+        let told = Arc::new(Mutex::new(None));
+        let said = told.clone();
+        let asker = thread::spawn(move || *said.lock() = Some(asks()), 0).map_err(doing("thread"))?;
+        while answered.load(Ordering::SeqCst) == 0 {
+            time::sleep_ns(MS);
+        }
+        servers::act("clock", act::STOP).map_err(doing("stop"))?;
+        is_stopped.store(true, Ordering::SeqCst);
+        let heard = client.now();
+        let lies = posts.now();
+        asker.join().map_err(doing("join"))?;
+        have("clock", act::START)?;
+        same!(*told.lock(), Some(Ok(())), "who asked when it was stopped, {n}");
+        same!(heard.err(), Some(Error::Dead), "who asks when it is stopped, {n}");
+        holds!(client.now().is_ok(), "the next one is asked, {n}");
+        let lies = lies.and_then(Answer::wait);
+        holds!(lies.is_ok(), "what asks nothing lies there for the next one, {n}: {lies:?}");
+    }
+    sends.unbind().map_err(doing("unbind"))?;
+    Arc::into_inner(client).map_or(Ok(()), ClockClient::unbind).map_err(doing("unbind"))
 }
 
 type Told = [Result<u64, Error>; 2];
