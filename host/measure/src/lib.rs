@@ -4,6 +4,7 @@
 mod about;
 mod benches;
 mod figure;
+pub mod found;
 mod itc;
 mod locks;
 mod ours;

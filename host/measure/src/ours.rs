@@ -2,12 +2,12 @@
 
 use crate::benches::{Bench, PROGRAMS};
 use crate::figure::{ASYNC, Figure, MUSUBI, count, of_one_call, unit};
-use crate::itc;
 use crate::locks;
 use crate::steps;
 use crate::table::handlers;
 use crate::untold;
 use crate::ways;
+use crate::{found, itc};
 use anyhow::{Context, Result, bail, ensure};
 use machine::{Emulator, Exec, Finished, Load, Options, Outcome, Parts, Put, Sink, Wish};
 use std::ffi::{OsStr, OsString};
@@ -207,6 +207,7 @@ impl Ours {
             figures = join(figures, &cases)?;
         }
         figures.extend(itc::parts(&figures, !cases.is_empty())?);
+        figures.extend(found::figures(&figures));
         Ok(Self { figures, cases, notes })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::NOTHING;
 use crate::figure::{Figure, MUSUBI};
+use crate::found::BY_NUMBER;
 
 /// A figure: whose, in which case and by which way. Of ours also on how many processors; 0: the most that there are.
 type Which = (&'static str, &'static str, &'static str, u32);
@@ -17,7 +18,7 @@ const SWITCHES: [Which; 2] = [(CUBIX, "switch", "itc-initial", 1), (CUBIX, "swit
 /// Of the same function.
 const TASKID: &str = "get_taskid";
 const SSS: &str = "sss-core";
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     (
         "SSS-M2: get_taskid by the full entry to by the light one",
         [(MUSUBI, TASKID, "full", 1), (MUSUBI, TASKID, "light", 1)],
@@ -26,6 +27,11 @@ const ROWS: [Row; 6] = [
     (
         "K1-M2: posts to rendezvous",
         [(MUSUBI, "ping-pong", "pool", 1), (MUSUBI, "ping-pong", "rendezvous", 1)],
+        [("k1/sp", WITHOUT, "pool", 1), ("minix", WITHOUT, "rendezvous", 1)],
+    ),
+    (
+        "K1-M2: posts to a rendezvous that found its task by number",
+        [(MUSUBI, "ping-pong", "pool", 1), (MUSUBI, BY_NUMBER, "rendezvous", 1)],
         [("k1/sp", WITHOUT, "pool", 1), ("minix", WITHOUT, "rendezvous", 1)],
     ),
     (

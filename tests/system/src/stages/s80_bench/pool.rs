@@ -3,6 +3,7 @@
 
 use super::Runs;
 use anyhow::{Context, Result, ensure};
+use measure::found::{AT_A_POST, BY_NUMBER, BY_THREAD, CASE};
 use measure::{Figure, count, unit};
 
 const BOTH_WAYS: [&str; 3] = ["pool", "question", "rendezvous"];
@@ -291,6 +292,15 @@ fn beside_rendezvous(told: &Told) -> Result<()> {
         );
         ensure!(tasks <= posts, "a reference that takes longer: {tasks}, {posts} by posts, {cpus} processors");
     }
+    // The reference goes to a post itself. What it would take if it found its task by number is reckoned from what an answer takes to a post and to a thread.
+    let [posts, tasks] = [("ping-pong", "pool"), (BY_NUMBER, "rendezvous")]
+        .map(|(case, way)| told.value(case, way, 1, unit::INSTRUCTIONS));
+    let (posts, tasks) = (posts?, tasks?);
+    let answered = [AT_A_POST, BY_THREAD].map(|way| told.value(CASE, way, 1, unit::INSTRUCTIONS));
+    ensure!(
+        posts * 1000 <= tasks * MOST_OF_RENDEZVOUS,
+        "{posts} by posts, {tasks} by a rendezvous by number; an answer to a post and to a thread: {answered:?}"
+    );
     Ok(())
 }
 
