@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use musubi::abi::calls::number;
 use musubi::abi::trace::{Event, kind};
 use musubi::command::{Child, Command};
-use musubi::rt::post::{FOR_EVER, Post};
+use musubi::rt::post::{self, FOR_EVER, Post};
 use musubi::rt::trace::Trace;
 use musubi::rt::{task, time};
 use musubi::{Error, Rights, trace};
@@ -20,6 +20,7 @@ use musubi::{Error, Rights, trace};
 pub const CHECKS: &[Check] = &[
     ("nobody_else_enters_the_kernel", nobody_else_enters_the_kernel),
     ("the_published_collision_step_by_step", step_by_step),
+    ("who_was_told_plainly_wastes_one_wake_up_at_most", mixed),
 ];
 
 /// Where somebody decides who runs.
@@ -119,6 +120,71 @@ fn nobody_else_enters_the_kernel() -> Outcome {
         holds!(seen > ROUNDS / 2, "of {ROUNDS} plain messages others have noticed {seen}");
     }
     part(there, back, &other)
+}
+
+/// Plain messages, each followed by so many questions, to one who waits for both.
+const PLAIN: u64 = 64;
+const QUESTIONS: u64 = 4;
+/// Until a plain message has come and its receiver waits again, whose processor dozes then: it does for longer.
+const WAITS_NS: u64 = 100_000;
+
+/// One who was told something by a plain message waits for the next one where he is, on a processor that has nothing else to do; asked meanwhile, he goes on there,
+/// and his asker's processor is left behind. That is a wake-up for nothing, once for each plain message at most: he hands over what he answers, and what is asked after that is handed to him.
+fn mixed() -> Outcome {
+    let there = post()?;
+    there.allow(&everybody(Rights::READ)).map_err(doing("allow"))?;
+    let words = ["check", "as", "post-answers", &format!("{}", there.0)];
+    let other = Command::new(b"bin/check").args(words).spawn().map_err(doing("the other task"))?;
+    let ask = |n: u64| -> Outcome {
+        let got = there.ask(1, [n; 6], FOR_EVER).map_err(doing("a question"))?;
+        same!(got.words[0], n + 1, "the answer to question {n}");
+        Ok(())
+    };
+    let players = [task::identity().task, other.task];
+    (0..4).try_for_each(ask)?;
+    let mut tries = Vec::new();
+    loop {
+        let before = others(players);
+        let mut wasted = 0;
+        for n in 0..PLAIN {
+            there.send(2, [n; 6], None).map_err(doing("a plain message"))?;
+            let until = time::now_ns() + WAITS_NS;
+            while time::now_ns() < until {
+                core::hint::spin_loop();
+            }
+            for question in 0..QUESTIONS {
+                wasted += u64::from(spent(|| ask(question))?.wasted > 0);
+            }
+        }
+        if wasted <= PLAIN {
+            break;
+        }
+        let ran = others(players) != before;
+        tries.push((wasted, ran));
+        let most = if ran { TRIES } else { 1 };
+        holds!(
+            tries.len() < most,
+            "of {PLAIN} times {QUESTIONS} questions others noticed, and whether others ran: {tries:?}"
+        );
+    }
+    there.send(0, [0; 6], None).map_err(doing("the last one"))?;
+    same!(other.wait().map(|exit| exit.code), Ok(0), "how the other task ended");
+    there.free(true).map_err(doing("freeing"))
+}
+
+/// The other program: takes what it is told, and answers what it is asked with one more, until operation 0.
+pub fn role(there: u64) -> i32 {
+    let serve = |there: Post| -> Result<(), Error> {
+        let mut message = there.receive(FOR_EVER)?;
+        while message.op != 0 {
+            message = match message.back {
+                0 => there.receive(FOR_EVER)?,
+                question => post::answer_and_receive(question, 1, message.words.map(|word| word + 1), there, FOR_EVER)?,
+            };
+        }
+        Ok(())
+    };
+    serve(Post(there)).map_or_else(|error| error.word() as i32, |()| 0)
 }
 
 /// A hand-over passes the scheduler by. It has moments of its own on every processor, so that something is counted there in some batches; if others

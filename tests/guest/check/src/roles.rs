@@ -112,6 +112,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "left-by-its-pager" => crate::pagers::left_role(at(0), at(1)),
         "last-thread" => crate::deaths::last_thread(at(0)),
         "post-echo" => crate::posts::role(at(0), at(1)),
+        "post-answers" => crate::hand_over::role(at(0)),
         "hold-posts" => crate::posts::hold(at(0)),
         "post-holder" => crate::posts::loans::holder(at(0)),
         "post-without" => crate::posts::role_without(at(0)),

@@ -125,17 +125,21 @@ pub fn cases() -> Vec<Case> {
         checks(
             "hand_over",
             "check hand-over",
-            &["nobody_else_enters_the_kernel", "the_published_collision_step_by_step"],
+            &[
+                "nobody_else_enters_the_kernel",
+                "the_published_collision_step_by_step",
+                "who_was_told_plainly_wastes_one_wake_up_at_most",
+            ],
         )
         .timeout(300)
         .spread()
         .placed_thoroughly(),
         // Where nothing depends on the host a few tries are enough: what others had set to happen meanwhile is soon over. (On 16 and 32 processors: s10_boot.)
-        sh("hand_over_by_instructions", "check hand-over")
-            .icount()
-            .cpus(8)
-            .timeout(300)
-            .out_has(&["ok nobody_else_enters_the_kernel", "ok the_published_collision_step_by_step"]),
+        sh("hand_over_by_instructions", "check hand-over").icount().cpus(8).timeout(300).out_has(&[
+            "ok nobody_else_enters_the_kernel",
+            "ok the_published_collision_step_by_step",
+            "ok who_was_told_plainly_wastes_one_wake_up_at_most",
+        ]),
         sh("hand_over_by_instructions_beside_a_scheduler", "check hand-over-beside")
             .icount()
             .cpus(4)
