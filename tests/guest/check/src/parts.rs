@@ -239,7 +239,8 @@ fn each_rest(what: &str, begin: &dyn Fn() -> Result<Ends, String>) -> Outcome {
         let (base, ends) = begin()?;
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
-        let is_partly = move || len_of(base).is_none() && !over.load(Ordering::SeqCst);
+        let whole = len_of(base);
+        let is_partly = move || len_of(base) != whole && !over.load(Ordering::SeqCst);
         let work = move || {
             ends();
             is_over.store(true, Ordering::SeqCst);
