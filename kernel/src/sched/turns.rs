@@ -253,6 +253,8 @@ pub fn does_some(thread: &Thread) -> bool {
     } else if let Some(task) = rest.pop_task() {
         if !task.end_some() {
             rest.push_task(task);
+        } else if Arc::ptr_eq(&task, &thread.task) {
+            thread.has_its_time_anew();
         }
     } else {
         return false;

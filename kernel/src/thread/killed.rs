@@ -83,10 +83,7 @@ impl Thread {
         if self.killed.swap(true, Ordering::SeqCst) {
             return;
         }
-        let deadline = arch::time::now() + CALLEE_GRACE_NS;
-        self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
-        self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
-        self.kill_deadline.store(deadline, Ordering::SeqCst);
+        let deadline = self.has_its_time();
         self.inner.lock().gate.tell(attention::KILLED);
         let (ticket, processor) = {
             let wait = self.wait.lock();
@@ -107,6 +104,22 @@ impl Thread {
             }
             None if pass::unpark(self) => {}
             None => processor.poke(),
+        }
+    }
+
+    /// Its callee has so long from now on; until when at least.
+    fn has_its_time(&self) -> u64 {
+        let deadline = arch::time::now() + CALLEE_GRACE_NS;
+        self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
+        self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
+        self.kill_deadline.store(deadline, Ordering::SeqCst);
+        deadline
+    }
+
+    /// What the kernel has done on its turns for its own task's end, which is once, was no time of a callee's.
+    pub fn has_its_time_anew(&self) {
+        if self.is_killed() && self.kill_deadline() != 0 {
+            self.has_its_time();
         }
     }
 
