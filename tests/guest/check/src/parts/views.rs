@@ -1,8 +1,10 @@
 //! A page that changes in more views than lose it at a stretch: whoever looks afterwards, in whichever view, sees what is there then.
 
+use crate::mbcf::signals::{Does, Own, setup, until};
 use crate::memory::{data, load, store};
 use crate::report::{Outcome, doing};
 use crate::{holds, same};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,6 +14,7 @@ use musubi::abi::layout::PAGE;
 use musubi::abi::pager::supply;
 use musubi::abi::section::{flag, kind};
 use musubi::abi::task::Identity;
+use musubi::rt::mbcf::{Sent, SignalSetup, Signals, condition, start, store as kept};
 use musubi::rt::section::{Section, invalidate};
 use musubi::rt::{Trap, pager, probe, sync, task, thread, time};
 
@@ -99,5 +102,35 @@ fn rounds(section: &Section) -> Outcome {
     same!(load(other.base()), 5, "what was taken");
     store(base, 6);
     all_see(6)?;
+    let third = signalled(base)?;
+    store(base, 7);
+    all_see(7)?;
+    same!(load(third.base()), 6, "what that clone has");
+    third.delete().map_err(doing("deleting"))?;
     [first, second, other].into_iter().try_for_each(Section::delete).map_err(doing("deleting"))
+}
+
+/// A signal's program starts when its thread is woken; its state lies in the page, which is shared by then.
+fn signalled(base: u64) -> Result<Section, String> {
+    static WOKEN: AtomicU32 = AtomicU32::new(0);
+    let (own, gate) = Own::new(Does::Count)?;
+    let sleeps = || {
+        while WOKEN.load(Ordering::SeqCst) == 0 {
+            _ = sync::wait(&WOKEN, 0, PATIENCE_NS);
+        }
+    };
+    let sleeper = thread::spawn(sleeps, 0).map_err(doing("starting"))?;
+    let setup = setup(start::DESTINATION, kept::MEMORY, condition::REFUSE, gate);
+    let (buffer, buffer_len) = (base + PAGE / 4 * 3, PAGE / 4);
+    let setup = SignalSetup { thread: sleeper.number(), buffer, buffer_len, ..setup };
+    let signal = Signals::init(base + PAGE / 4, &setup).map_err(doing("signal_init"))?;
+    time::sleep_ns(20_000_000);
+    same!(signal.send(&[1; 4], 0), Ok(Sent::Registered), "a signal");
+    let clone = Section::clone_of(base, 0, 0, 0).map_err(doing("cloning"))?;
+    WOKEN.store(1, Ordering::SeqCst);
+    sync::wake(&WOKEN, u64::MAX);
+    holds!(until(|| own.count() == 1), "its program was started {} times", own.count());
+    sleeper.join().map_err(doing("joining"))?;
+    stub::structure_end(&Trap, base + PAGE / 4).map_err(doing("structure_end"))?;
+    Ok(clone)
 }
