@@ -13,9 +13,9 @@ fn instructions(ours: &Ours, case: &str, way: &str, bytes: u64) -> Result<u64> {
 /// What passes places where the kernel would write a trace, if it were on (SSS-76: off it costs next to nothing): a switch in turn and one that the
 /// kernel asks a scheduler for, and `sleep` with 0, alone and beside another thread that does so. What `docs/book/bench.md` states of them (1983 and
 /// 5618 on 2026-11-27, 840 and 3021 on 2026-11-29), and a twentieth more.
-const IN_TURN: u64 = 2082;
+const IN_TURN: u64 = 2304;
 const BY_KERNEL: u64 = 5898;
-const SLEEPS: [(&str, u64); 2] = [("sleep0", 882), ("sleep0-x2", 3172)];
+const SLEEPS: [(&str, u64); 2] = [("sleep0", 971), ("sleep0-x2", 3529)];
 
 /// A call without data by each way, the copy of 8 KiB, and one switch between threads: by a scheduler in user mode, in turn, and by one that the kernel asks.
 pub fn calls(runs: &Runs) -> Result<()> {
