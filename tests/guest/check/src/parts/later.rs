@@ -14,10 +14,10 @@ use musubi::rt::section;
 use musubi::rt::{Trap, task, thread};
 
 /// With a page in each table it takes as long to clone as if all were there.
-const LEN: u64 = 32 << 30;
+const LEN: u64 = 8 << 30;
 const TRIES: usize = 40;
 /// So often a call is made again at least, while somebody clones that; each that is made takes no more entries than that.
-const AGAIN: u64 = 200;
+const AGAIN: u64 = 100;
 const EACH: u64 = 8;
 
 static STOP: AtomicBool = AtomicBool::new(false);
