@@ -368,7 +368,7 @@ fn take(here: &Processor) -> Option<Arc<Thread>> {
 /// Has one more processor look around, if threads are ready beside the `own` ones that this one is about to take up.
 pub fn pass_on(here: &Processor, own: usize) {
     let processors = &machine().processors;
-    let ready: usize = processors.iter().map(|p| p.queue.len() + usize::from(p.put_by.who().is_some())).sum();
+    let ready: usize = processors.iter().map(|p| p.queue.len() + p.put_by.count()).sum();
     let next = successor(here.index, processors.len(), ready.saturating_sub(own), |p| processors[p].is_free());
     next.into_iter().for_each(|p| processors[p].poke());
 }

@@ -48,6 +48,7 @@ mod system;
 mod talks;
 mod thousands;
 mod turns;
+mod two;
 mod vectors;
 mod views;
 mod worst;

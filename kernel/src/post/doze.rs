@@ -100,7 +100,8 @@ fn is_busy(here: &Processor) {
 pub(super) fn put_there(card: &Card, woken: &Woken) -> bool {
     let there = card.rests_at().and_then(|at| machine().processors.get(at));
     let Some(there) = there.filter(|p| p.idle.load(Ordering::SeqCst) && !p.office.is_taken()) else { return false };
-    let is_put = there.put_by.put(woken.receiver);
+    // Alone: he is taken at once, and nobody would see to it that a second one is within a turn.
+    let is_put = there.put_by.put_alone(woken.receiver);
     if is_put {
         there.poke();
     }

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 
 /// The sender of a plain message goes on, and who has waited for it is put by: he goes on here when the sender waits, or whoever runs here then,
 /// or at a processor that has nothing to do. The kernel proper makes him ready when it is entered, which is within a turn. Whether he
-/// was put by: not where a scheduler is to be asked. Who rests where a processor dozes goes on there.
+/// was put by: not where a scheduler is to be asked, and not beside as many as have room. Who rests where a processor dozes goes on there.
 #[inline(always)]
 pub(super) fn put(woken: &Woken) -> bool {
     let (here, processors) = (here(), &machine().processors);
@@ -55,11 +55,11 @@ pub(super) fn go_on(frame: &mut Frame, woken: &Woken, processor: usize) -> Optio
     Some(Way::To(next, kept))
 }
 
-/// Who was put by here is made ready like anybody else. First thing on every entry, once it is written down what has run here; and last thing
+/// Whoever was put by here is made ready like anybody else. First thing on every entry, once it is written down what has run here; and last thing
 /// on a way out that has looked around.
 #[inline]
 pub fn settle(here: &Processor) {
-    if let Some(record) = here.put_by.take_any() {
+    while let Some(record) = here.put_by.take_any() {
         wake(pool().woken(record));
     }
 }
@@ -86,17 +86,23 @@ pub fn get(here: &Processor) -> bool {
 /// Takes one who was put by, here or elsewhere. Where he rests at another processor without that being written down, or a scheduler is to be
 /// asked, that processor is to make him ready; one that has nothing to do has been told of him.
 pub(super) fn take(here: &Processor) -> Option<Woken> {
-    let elsewhere = || machine().processors.iter().filter(|p| p.index != here.index).find_map(|p| {
-        let record = p.put_by.who()?;
-        let card = card(pool().woken(record).card);
-        if here.office.is_taken() || !card.is_some_and(Card::lies) {
-            if !p.idle.load(Ordering::SeqCst) {
-                p.look_around();
+    let at = |p: &Processor| {
+        // If somebody else is faster, there is the next one.
+        while let Some(record) = p.put_by.who() {
+            let card = card(pool().woken(record).card);
+            if here.office.is_taken() || !card.is_some_and(Card::lies) {
+                if !p.idle.load(Ordering::SeqCst) {
+                    p.look_around();
+                }
+                return None;
             }
-            return None;
+            if p.put_by.take(record) {
+                return Some(record);
+            }
         }
-        p.put_by.take(record).then_some(record)
-    });
+        None
+    };
+    let elsewhere = || machine().processors.iter().filter(|p| p.index != here.index).find_map(at);
     // Of whoever has the record now: he was put by, and not the one who was there when it was looked at.
     here.put_by.take_any().or_else(elsewhere).map(|record| pool().woken(record))
 }

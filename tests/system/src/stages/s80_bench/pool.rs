@@ -19,6 +19,8 @@ const MOST_OF_RENDEZVOUS: u64 = 1100;
 const MOST_OF_TWO_CALLS: u64 = 1550;
 /// Most of plain messages to and fro, each of which wakes whoever waits: at one post, or at two.
 const MOST_OF_WOKEN: [(&str, u64); 2] = [("woken", 2100), ("several", 2900)];
+/// Two such messages to two who wait, and one back from each.
+const MOST_OF_TWO_WOKEN: u64 = 4800;
 /// The same where who is woken rests at a processor that has nothing to do: with what that one does meanwhile.
 const MOST_OF_IDLE: u64 = 3700;
 /// And with four and eight processors in hundredths of what it is with two: an idle processor is told of each plain message, but no more of them with more. (Of
@@ -184,6 +186,15 @@ fn take_few_locks(told: &Told) -> Result<()> {
             let each = told.value("ping-pong", way, cpus, unit::INSTRUCTIONS)?;
             ensure!(each <= most, "{way}, {cpus} processors: {each} instructions");
         }
+        // Two to two of them before their sender waits, and one back from each, of which one may be left in its post. The order does not matter to what a message takes.
+        let taken = units.map(|unit| told.value("two-woken", "pool", cpus, unit));
+        let taken = taken.into_iter().collect::<Result<Vec<u64>>>()?;
+        let each = told.value("two-woken", "pool", cpus, unit::INSTRUCTIONS)?;
+        ensure!(
+            taken[0] == 8 && (4..=4 * LOCKS).contains(&taken[1]) && taken[1..] == [taken[2], taken[2], 4, 0],
+            "two-woken, {cpus} processors: entries, locks, locks of posts, copies, spins {taken:?}"
+        );
+        ensure!(each <= MOST_OF_TWO_WOKEN, "two-woken, {cpus} processors: {each} instructions");
         let each = told.value("queued", "pool", cpus, unit::INSTRUCTIONS)?;
         ensure!(each <= MOST_OF_TWO_CALLS, "queued, {cpus} processors: {each} instructions");
         let [each, copies] =
@@ -213,7 +224,9 @@ fn take_few_locks(told: &Told) -> Result<()> {
 pub fn few_take_one_lock_at_a_time(runs: &Runs) -> Result<()> {
     let told = Told::in_short(runs)?;
     let played = BOTH_WAYS.into_iter().chain(["limited", "woken", "several", "beside-ready"]);
-    for (case, way) in played.map(|way| ("ping-pong", way)).chain(["queued", "backs"].map(|case| (case, "pool"))) {
+    for (case, way) in
+        played.map(|way| ("ping-pong", way)).chain(["queued", "backs", "two-woken"].map(|case| (case, "pool")))
+    {
         let (locks, within) = (told.value(case, way, 1, count::LOCKS)?, told.value(case, way, 1, count::WITHIN)?);
         ensure!(
             locks > 0 && within == 0,
