@@ -55,6 +55,8 @@ const PAUSED: &str = "asleep";
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
+/// And of rounds beside such ticks, in hundredths of what they take on one processor, where few of these come (decision 9).
+const MOST_WITH_TICKS: u64 = 185;
 /// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
 const MOST_OF_CROWD: u64 = 120;
 /// What long ways and the ends of quanta may add to what many messages take, in hundredths.
@@ -355,6 +357,11 @@ pub fn messages_to_a_clock(runs: &Runs) -> Result<()> {
             let all = average(runs, "ping-pong-with-ticks", way, cpus)? * TICKING_ROUNDS;
             let least = (all / QUANTUM).saturating_sub(1).max(1);
             ensure!(heard >= least, "{way} with {cpus} processors: {heard} ticks of the machine's clock in {all} ns");
+            let (with, alone) = (all / TICKING_ROUNDS, average(runs, "ping-pong-with-ticks", way, 1)?);
+            ensure!(
+                with * 100 <= alone * MOST_WITH_TICKS,
+                "{way}: {with} with {cpus} processors and ticks, {alone} with one"
+            );
             let each = value(runs, "ticks", way, cpus, "per-message")?;
             ensure!(each <= MOST_OF_TICK * u64::from(cpus), "{way} with {cpus} processors: {each} a tick");
         }
