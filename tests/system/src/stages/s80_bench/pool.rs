@@ -23,15 +23,13 @@ const MOST_OF_WOKEN: [(&str, u64); 2] = [("woken", 2100), ("several", 2900)];
 const MOST_OF_TWO_WOKEN: u64 = 4800;
 /// The same where who is woken rests at a processor that has nothing to do: with what that one does meanwhile.
 const MOST_OF_IDLE: u64 = 3700;
-/// And with four and eight processors in hundredths of what it is with two: an idle processor is told of each plain message, but no more of them with more. (Of
-/// `idle` those that look around are more.)
+/// And with four and eight processors in hundredths of what it is with two: an idle one is told of each plain message, and no more are (but look around).
 const MOST_BESIDE_MORE: [(&str, u64); 2] = [("woken", 105), ("idle", 110)];
 /// And `woken` with any of what it is with one: there nobody is told.
 const MOST_BESIDE_ANY: u64 = 115;
 /// Most of a hand-over and back where both wait with a limit of time.
 const MOST_OF_LIMITED: u64 = 1050;
-/// Messages to and fro in a round of `backs`, each with another post for the answer, and how many instructions each may take more than `pool`'s, which has what it knows of
-/// those in its place.
+/// Messages to and fro in a round of `backs`, and how many instructions each may take more than `pool`'s, whose post's list is known.
 const BACKS: u64 = 5;
 const MOST_OF_ANOTHER_BACK: u64 = 300;
 /// Most locks that a message may take.
