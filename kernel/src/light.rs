@@ -63,18 +63,25 @@ macro_rules! that_asks {
 macro_rules! that_comes_back {
     ($name:literal, $variant:ident ( $($argument:ident),* )) => {{
         extern "C" fn handler(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> Answer {
-            let arguments = [a, b, c, d, e, f];
-            let mut next = arguments.into_iter();
-            let call = Call::$variant { $($argument: next.next().unwrap_or(0)),* };
+            let mut next = [a, b, c, d, e, f].into_iter();
+            $(let $argument = next.next().unwrap_or(0);)*
             let (thread, domain) = caller();
-            let result = serve(&thread, &domain, call);
-            if result == Err(Error::Changed) {
-                leave_undone(const { number($name) }, arguments, None);
+            match serve(&thread, &domain, Call::$variant { $($argument),* }) {
+                Err(Error::Changed) => comes_back(const { number($name) }, &[$($argument),*]),
+                result => answer(result),
             }
-            answer(result)
         }
         ($name, handler)
     }};
+}
+
+#[cold]
+#[inline(never)]
+fn comes_back(number: u64, given: &[u64]) -> Answer {
+    let mut arguments = [0; 6];
+    arguments[..given.len()].copy_from_slice(given);
+    leave_undone(number, arguments, None);
+    answer(Err(Error::Changed))
 }
 
 /// The running thread, and the domain that it is in.

@@ -27,7 +27,7 @@ use musubi::{Error, Rights, eprintln, names, println};
 
 pub const CHECKS: &[Check] = &[("a_crowd_takes_all_there_is", a_crowd)];
 
-const CROWD: usize = 12;
+const CROWD: usize = 10;
 /// Of the memory that they and this program share: a word that lets them begin, and for each what it was refused with (bits by the
 /// errors' words) of each kind, how much it has taken, and how often it has tried everything in vain since.
 const WORDS: u64 = KINDS.len() as u64 + 2;

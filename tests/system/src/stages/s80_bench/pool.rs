@@ -31,7 +31,7 @@ const MOST_BESIDE_ANY: u64 = 115;
 const MOST_OF_LIMITED: u64 = 1050;
 /// Messages to and fro in a round of `backs`, and how many instructions each may take more than `pool`'s, whose post's list is known.
 const BACKS: u64 = 5;
-const MOST_OF_ANOTHER_BACK: u64 = 300;
+const MOST_OF_ANOTHER_BACK: u64 = 700;
 /// Most locks that a message may take.
 const LOCKS: u64 = 2;
 /// Most instructions and locks of a message and one back after a pause, in which processors have become idle.
