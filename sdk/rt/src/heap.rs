@@ -2,23 +2,20 @@
 //! here through gates and use the same heap.
 //!
 //! A server's ([`keep`]) consists of pages that are there: a store to one finds no memory too late, in the middle of something. And it holds some
-//! blocks back, for what has begun when there is no more (`rt::spare`). Of its small objects that were freed some lie on *shelves* (`shelves.rs`), from where they are had
-//! again, so that threads on several processors do not wait for one another's allocations.
+//! blocks back, for what has begun when there is no more (`rt::spare`).
 
 use abi::Error;
 use abi::calls::stub;
 use abi::layout::{PAGE, pages_up};
 use abi::section::{flag, kind};
-use core::alloc::{GlobalAlloc, Layout};
+use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
-use shelf::{STEP, Size};
 use talc::TalcLock;
 use talc::base::Talc;
 use talc::base::binning::Binning;
 use talc::source::Source;
 
-use crate::shelves::Shelves;
 use crate::spare::SHORT;
 use crate::sync::RawLock;
 use crate::{Trap, section};
@@ -28,9 +25,9 @@ use crate::{Trap, section};
 const RESERVE: u64 = 64 << 20;
 const RESERVE_MOST: u64 = 16 << 30;
 /// The heap grows by at least this much; pages get memory only when they are touched.
-const GROWS: u64 = 1 << 20;
+const STEP: u64 = 1 << 20;
 /// The same where they have it at once.
-const GROWS_KEPT: u64 = 64 << 10;
+const STEP_KEPT: u64 = 64 << 10;
 
 /// What is held back: so many blocks, each whole, so that as much can be had again from any pieces of this size.
 const BLOCKS: usize = 8;
@@ -40,70 +37,8 @@ const BLOCK: Layout = match Layout::from_size_align(16 << 10, 16) {
 };
 
 #[global_allocator]
-static HEAP: Heap = Heap {
-    all: TalcLock::new(Sections { base: 0, len: 0, reserve: 0, end: None, kept: None, filling: false }),
-    shelves: Shelves::new(),
-};
-
-struct Heap {
-    all: TalcLock<RawLock, Sections>,
-    shelves: Shelves,
-}
-
-// SAFETY: an object is that of `all`, which is asked with the same layout for it and when it is given back, whether it has lain on a shelf meanwhile or not.
-unsafe impl GlobalAlloc for Heap {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise, and a size that is no less.
-        unsafe {
-            match Size::of(layout.size(), layout.align()) {
-                Some(size) => match self.shelves.take(size) {
-                    Some(object) => object as *mut u8,
-                    None => self.all.alloc(rounded(size)),
-                },
-                None => self.all.alloc(layout),
-            }
-        }
-    }
-
-    // SAFETY: the caller's promise is that the object is from `alloc`, with this layout, and nobody's any more.
-    #[inline]
-    unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise; it was had so.
-        unsafe {
-            match Size::of(layout.size(), layout.align()) {
-                Some(size) if self.shelves.put(size, object as usize) => {}
-                Some(size) => self.all.dealloc(object, rounded(size)),
-                None => self.all.dealloc(object, layout),
-            }
-        }
-    }
-
-    // SAFETY: the same, and that the new length is none that no layout has.
-    unsafe fn realloc(&self, object: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        let [old, new] = [layout.size(), len].map(|size| Size::of(size, layout.align()));
-        match (old, new) {
-            // SAFETY: the caller's promise.
-            (None, None) => unsafe { self.all.realloc(object, layout, len) },
-            (Some(old), Some(new)) if old == new => object,
-            // SAFETY: the caller's promise; as much is copied as either has.
-            _ => unsafe {
-                let moved = self.alloc(Layout::from_size_align_unchecked(len, layout.align()));
-                if !moved.is_null() {
-                    moved.copy_from_nonoverlapping(object, layout.size().min(len));
-                    self.dealloc(object, layout);
-                }
-                moved
-            },
-        }
-    }
-}
-
-/// What is asked for in place of an object of this size.
-fn rounded(size: Size) -> Layout {
-    // SAFETY: a power of two, and a size far from the greatest.
-    unsafe { Layout::from_size_align_unchecked(size.bytes(), STEP) }
-}
+static HEAP: TalcLock<RawLock, Sections> =
+    TalcLock::new(Sections { base: 0, len: 0, reserve: 0, end: None, kept: None, filling: false });
 
 /// The section that the heap grows in.
 #[derive(Debug)]
@@ -135,28 +70,14 @@ impl Sections {
 // SAFETY: only kernel calls here, and blocks that are freed; nothing that allocates.
 unsafe impl Source for Sections {
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
-        clear_shelves(talc).or_else(|()| grow(talc, layout)).or_else(|()| give_up(talc, layout))
+        grow(talc, layout).or_else(|()| give_up(talc, layout))
     }
-}
-
-/// What lies on shelves is free, and may be enough, by itself or with what lies beside it: so the heap is no longer than it would be without them.
-///
-/// # Errors
-/// There is nothing.
-fn clear_shelves<B: Binning>(talc: &mut Talc<Sections, B>) -> Result<(), ()> {
-    let mut cleared = Err(());
-    HEAP.shelves.clear(|size, object| {
-        // SAFETY: it was had with this layout, and nobody uses it.
-        unsafe { talc.deallocate(object as *mut u8, rounded(size)) };
-        cleared = Ok(());
-    });
-    cleared
 }
 
 fn grow<B: Binning>(talc: &mut Talc<Sections, B>, layout: Layout) -> Result<(), ()> {
     // Room for the object, its alignment and the allocator's own records.
     let need = (layout.size() as u64).checked_add(layout.align() as u64 + PAGE).ok_or(())?;
-    let step = pages_up(need).ok_or(())?.max(if talc.source.kept.is_some() { GROWS_KEPT } else { GROWS });
+    let step = pages_up(need).ok_or(())?.max(if talc.source.kept.is_some() { STEP_KEPT } else { STEP });
     let (base, len) = (talc.source.base, talc.source.len);
     let new_len = len + step;
     if let Some(end) = talc.source.end.filter(|_| new_len <= talc.source.reserve) {
@@ -223,7 +144,7 @@ fn fill<B: Binning>(talc: &mut Talc<Sections, B>) -> Result<(), Error> {
 /// # Errors
 /// `NoMemory`: there is not even what it holds back.
 pub fn keep() -> Result<(), Error> {
-    let mut guard = HEAP.all.lock();
+    let mut guard = HEAP.lock();
     let talc = &mut *guard;
     if talc.source.kept.is_none() {
         talc.source.kept = Some([None; BLOCKS]);
@@ -240,15 +161,12 @@ pub fn keep() -> Result<(), Error> {
             section::alloc(base, len)?;
         }
     }
-    fill(talc)?;
-    drop(guard);
-    HEAP.shelves.set_up();
-    Ok(())
+    fill(talc)
 }
 
 /// [`crate::spare::ready`], where some of it was used.
 #[cold]
 #[inline(never)]
 pub fn refill() -> Result<(), Error> {
-    fill(&mut HEAP.all.lock())
+    fill(&mut HEAP.lock())
 }

@@ -49,8 +49,6 @@ pub mod sched;
 pub mod section;
 pub mod serve;
 pub mod service;
-#[cfg(target_os = "musubi")]
-mod shelves;
 pub mod spare;
 mod start;
 pub mod sync;

@@ -119,7 +119,7 @@ impl Place<'_> {
             (Place::Core(from), Place::Core(to)) => to < from,
             (Place::Arch, Place::Core(to)) => to == 0 || PORTS.contains(&CORE[to]),
             (Place::Kernel, Place::Core(_) | Place::Arch) => true,
-            (Place::SdkBelow, Place::Core(to)) => to == 0 || matches!(CORE[to], "info" | "itc" | "trace" | "shelf"),
+            (Place::SdkBelow, Place::Core(to)) => to == 0 || matches!(CORE[to], "info" | "itc" | "trace"),
             (Place::SdkBelow, Place::SdkBelow) => true,
             (Place::Interface(_), Place::SdkBelow) => true,
             (Place::Interface(from), Place::Interface(to)) => INTERFACE_USES.contains(&(from, to)),

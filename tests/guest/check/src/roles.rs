@@ -119,7 +119,6 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "services" => crate::services::role(words.first().copied().unwrap_or(""), at(1), at(2)),
         "stranger" => crate::services::strangers::role(at(0), at(1)),
         "pipe-maker" => crate::services::pipes::maker(at(0)),
-        "shares-its-heap" => crate::services::shares(),
         "keeper" => crate::services::keeper(words.first().copied().unwrap_or("")),
         "status" => at(0) as i32,
         "clock-waits" => crate::clock::waits(at(0)),

@@ -32,7 +32,7 @@ use musubi::rt::serve::Count;
 use musubi::rt::{Answers, section, task, thread, time};
 use musubi::{AclEntry, Error, Rights, names};
 
-pub use short::{role as keeper, shares};
+pub use short::role as keeper;
 pub use system::every_server_by_both_ways;
 
 pub const CHECKS: &[Check] = &[
@@ -56,7 +56,6 @@ pub const CHECKS: &[Check] = &[
     ("of_another_interface", of_another_interface),
     ("a_method_that_faults", a_method_that_faults),
     ("a_server_without_memory_refuses", short::a_server_without_memory_refuses),
-    ("a_servers_heap_is_shared", short::a_servers_heap_is_shared),
     ("a_server_that_ends", a_server_that_ends),
     ("the_next_server_goes_on", the_next_server_goes_on),
     ("clients_that_end_harm_nobody", clients_that_end_harm_nobody),

@@ -28,7 +28,6 @@ pub fn cases() -> Vec<Case> {
                 "of_another_interface",
                 "a_method_that_faults",
                 "a_server_without_memory_refuses",
-                "a_servers_heap_is_shared",
                 "a_server_that_ends",
                 "the_next_server_goes_on",
                 "clients_that_end_harm_nobody",

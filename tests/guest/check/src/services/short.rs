@@ -16,7 +16,7 @@ use musubi::interfaces::ledger::{ENTRY_MAX, Ledger, LedgerClient, RECORD_MAX, le
 use musubi::rt::post::Post;
 use musubi::rt::serve::Ways;
 use musubi::rt::sync::Mutex;
-use musubi::rt::{task, thread, time};
+use musubi::rt::{task, time};
 use musubi::{Caller, Error, names};
 
 /// What the server may have: itself (all these checks), and a heap of some hundred pages.
@@ -50,10 +50,9 @@ impl Ledger for Keeper {
     }
 }
 
-static KEEPER: Keeper = Keeper(Mutex::new(BTreeMap::new()));
-
 /// The server, by this name.
 pub fn role(name: &str) -> i32 {
+    static KEEPER: Keeper = Keeper(Mutex::new(BTreeMap::new()));
     let serve = || {
         let gates = ledger_serve_by(&KEEPER, Ways::default().post(Post::any()?))?;
         names::publish(name, &gates)
@@ -112,64 +111,4 @@ pub fn a_server_without_memory_refuses() -> Outcome {
     holds!(task::info(child.task).is_some(), "the server has ended");
     child.kill().map_err(doing("kill"))?;
     child.wait_for(END_NS).map(drop).map_err(doing("its end"))
-}
-
-/// What a server's threads have and give back at the same time.
-const THREADS: u64 = 6;
-const ROUNDS: usize = 20_000;
-const HELD: usize = 64;
-/// Some lie on shelves, and some are longer.
-const LEN_MAX: u64 = 700;
-
-/// Objects of a server's heap are one program's thread's each, and keep what is written there, whichever thread gives them back.
-pub fn a_servers_heap_is_shared() -> Outcome {
-    let child =
-        Command::new(b"bin/check").args(["check", "as", "shares-its-heap"]).spawn().map_err(doing("a server"))?;
-    same!(child.wait().map(|exit| exit.code), Ok(0), "how it ended (1: an object was another one's, too)");
-    Ok(())
-}
-
-/// The server.
-pub fn shares() -> i32 {
-    let serves = || ledger_serve_by(&KEEPER, Ways::default().post(Post::any()?));
-    if let Err(error) = serves() {
-        return 100 + error.word() as i32;
-    }
-    let spawned = (1..=THREADS).map(|n| thread::spawn(move || assert!(has_and_gives(n), "an object of two"), 0));
-    let Ok(threads) = spawned.collect::<Result<Vec<_>, Error>>() else { return 2 };
-    i32::from(threads.into_iter().any(|one| one.join() != Ok(0)))
-}
-
-/// Whether all that it had, and others left to it, was as it was written: each byte says how long the whole is, and who has it by now.
-fn has_and_gives(me: u64) -> bool {
-    static LEFT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-    let is_whole = |one: &Vec<u8>| one.first().is_none_or(|mark| one.iter().all(|byte| byte == mark));
-    let (mut held, mut number) = (Vec::new(), me);
-    held.resize_with(HELD, Vec::new);
-    for round in 0..ROUNDS {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(2 * me + 1);
-        let at = (number >> 33) as usize % HELD;
-        let mut one = Vec::new();
-        one.resize((number >> 45) as usize % LEN_MAX as usize + 1, (me as usize * 31 + round) as u8);
-        let mut before = core::mem::replace(&mut held[at], one);
-        if round % 4 == 0 {
-            let mut left = LEFT.lock();
-            let given = left.pop();
-            left.push(before);
-            before = given.unwrap_or_default();
-        }
-        if !is_whole(&before) {
-            return false;
-        }
-        if round % 7 == 0 {
-            // It becomes longer or shorter, and so another object.
-            let mark = before.first().copied().unwrap_or(0);
-            before.resize(before.len() / 2 + 40, mark);
-            before.shrink_to_fit();
-            if !is_whole(&before) {
-                return false;
-            }
-        }
-    }
-    held.iter().all(is_whole)
 }

@@ -446,7 +446,7 @@ pub fn clients_at_servers_of_their_own(runs: &Runs) -> Result<()> {
     side_by_side(runs, "servers", "clients", &THREADS)
 }
 
-/// What so many clients of one server of the system's do at least, each in thousandths of what one does. What they share is the server's heap (but for small objects that were freed), and where it is asked
+/// What so many clients of one server of the system's do at least, each in thousandths of what one does. What they share is the server's heap, and where it is asked
 /// for names and processes nothing else for longer than a moment.
 const AT_THE_SYSTEMS: [(&str, u64); 3] = [("lookup", 700), ("status", 900), ("pipe", 700)];
 
