@@ -49,7 +49,7 @@ const TRIES: usize = 20;
 /// Texts, posts and other sections beside.
 const MANY: u64 = 60;
 /// What there may be more afterwards: programs lie elsewhere each time, and views have a table more for that now and then.
-const MOST: u64 = 16 * PAGE;
+const MOST: u64 = 24 * PAGE;
 const PATIENCE_NS: u64 = 20_000_000_000;
 
 fn filled(len: u64) -> Result<Section, String> {

@@ -30,8 +30,10 @@ pub fn delete_at_once() -> Outcome {
             while !GO.load(Ordering::SeqCst) {
                 thread::yield_now();
             }
-            let is_right = matches!(section::delete(base), Ok(()) | Err(Error::NotFound));
-            WRONG.fetch_add(u64::from(!is_right), Ordering::SeqCst);
+            match section::delete(base) {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => WRONG.store(error.word(), Ordering::SeqCst),
+            }
             ENDED.fetch_add(1, Ordering::SeqCst);
         };
         let both = [thread::spawn(deletes, 0), thread::spawn(deletes, 0)];
@@ -46,7 +48,7 @@ pub fn delete_at_once() -> Outcome {
         for one in both {
             one.and_then(thread::Thread::join).map_err(doing("a thread that deletes"))?;
         }
-        same!(WRONG.load(Ordering::SeqCst), 0, "who was told that he may not");
+        same!(WRONG.load(Ordering::SeqCst), 0, "what one of them was told");
         same!(ENDED.load(Ordering::SeqCst), 2, "who has come back");
         same!(len_of(base), None, "the length of what is deleted");
         if n == 0 {
