@@ -22,7 +22,7 @@ use crate::sched;
 use crate::seat::NO_SEAT;
 use crate::section::{Section, State};
 use crate::thread::{Inner, Thread, answer};
-use crate::view::{self, Stale};
+use crate::view::Stale;
 use crate::trace;
 use abi::trace::kind as event;
 use abi::layout::PAGE;
@@ -330,7 +330,7 @@ fn make_valid(missed: &Missed) -> Result<(), Denial> {
     let present = if is_absent { crate::claim::present(&mut state, page, false).map(Some) } else { Ok(None) };
     let present = present.map_err(|_| missed.denial(cause::NO_MEMORY, 0))?;
     state.invalid.take(page, 1);
-    view::show(&mut state.mapped, page * PAGE, PAGE);
+    state.shows_again(page * PAGE, PAGE);
     let mut stale = Stale::default();
     if let Some(present) = present {
         drop(present.frame);
@@ -421,7 +421,7 @@ fn validate(thread: &Arc<Thread>, served: &Served) {
     let Ok(mut state) = section.lock_for(&pager, Rights::CHANGE_ACL) else { return };
     if *offset < state.len {
         state.invalid.take(offset / PAGE, 1);
-        view::show(&mut state.mapped, offset / PAGE * PAGE, PAGE);
+        state.shows_again(offset / PAGE * PAGE, PAGE);
     }
 }
 

@@ -371,7 +371,7 @@ fn come_back(thread: &Arc<Thread>, inner: &mut Inner, asked: &mut Asked, valid: 
         let page = key.page;
         let state = &mut *away.section.state.try_lock()?;
         if valid {
-            if !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || away.offset >= state.len {
+            if state.replacing > 0 || !asked.seen.may_validate || state.acl.changes() != asked.seen.changes || away.offset >= state.len {
                 return None;
             }
             validate(state, into, asked.seen.base, page);

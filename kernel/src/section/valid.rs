@@ -130,6 +130,13 @@ fn again_there<const VALID: bool>(me: &Processor, inner: &Inner, last: &Last, ad
 }
 
 impl State {
+    /// What was hidden in views is as it was, unless it leaves them in stretches: then it is not shown before it has, and who needs it comes by a fault.
+    pub fn shows_again(&mut self, offset: u64, len: u64) {
+        if self.replacing == 0 {
+            view::show(&mut self.mapped, offset, len);
+        }
+    }
+
     /// Whether a page that is invalid is the affair of a task's pager first: it lies in the task's window, or the task has made it so itself.
     #[inline(always)]
     pub fn is_of_task(&self, task: &Task, page: u64, in_window: bool) -> bool {
@@ -160,10 +167,7 @@ pub fn set(thread: &Thread, by: &Domain, address: u64, len: u64, valid: bool) ->
     let (first, count) = (offset / PAGE, len / PAGE);
     let stale = if valid {
         state.invalid.take(first, count);
-        // What leaves views in stretches is not shown again before it has: who needs it comes by a fault.
-        if state.replacing == 0 {
-            view::show(&mut state.mapped, offset, len);
-        }
+        state.shows_again(offset, len);
         None
     } else {
         put(&mut state, who, first, count)?;
