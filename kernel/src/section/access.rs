@@ -45,7 +45,8 @@ impl Section {
     /// took it away has returned.
     pub(crate) fn lock_for(&self, domain: &Domain, needed: Rights) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock();
-        state.acl.check(self.base, &domain.subject, needed)?;
+        // (Its list has ended with it.)
+        state.acl.check(self.base, &domain.subject, needed).map_err(|error| if state.deleted { Error::NotFound } else { error })?;
         if state.deleted { Err(Error::NotFound) } else { Ok(state) }
     }
 
@@ -53,7 +54,8 @@ impl Section {
     #[inline(always)]
     pub(crate) fn lock_again(&self, subject: &Subject, needed: Rights) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.state.lock();
-        state.acl.check_again(self.base, subject, needed)?;
+        let checked = state.acl.check_again(self.base, subject, needed);
+        checked.map_err(|error| if state.deleted { Error::NotFound } else { error })?;
         if state.deleted { Err(Error::NotFound) } else { Ok(state) }
     }
 

@@ -21,7 +21,7 @@ const MOST_OF_TWO_CALLS: u64 = 1550;
 /// Most of plain messages to and fro, each of which wakes whoever waits: at one post, or at two.
 const MOST_OF_WOKEN: [(&str, u64); 2] = [("woken", 2100), ("several", 2900)];
 /// Two such messages to two who wait, and one back from each.
-const MOST_OF_TWO_WOKEN: u64 = 4800;
+const MOST_OF_TWO_WOKEN: u64 = 5300;
 /// The same where who is woken rests at a processor that has nothing to do: with what that one does meanwhile.
 const MOST_OF_IDLE: u64 = 3700;
 /// And with four and eight processors in hundredths of what it is with two: an idle one is told of each plain message, and no more are (but look around).
