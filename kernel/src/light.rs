@@ -65,8 +65,7 @@ macro_rules! that_comes_back {
         extern "C" fn handler(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> Answer {
             let mut next = [a, b, c, d, e, f].into_iter();
             $(let $argument = next.next().unwrap_or(0);)*
-            let (thread, domain) = caller();
-            match serve(&thread, &domain, Call::$variant { $($argument),* }) {
+            match of_pages(&callers_domain(), Call::$variant { $($argument),* }) {
                 Err(Error::Changed) => comes_back(const { number($name) }, &[$($argument),*]),
                 result => answer(result),
             }
@@ -92,6 +91,15 @@ pub fn caller() -> (Arc<Thread>, Arc<Domain>) {
     let inner = &mut *thread.inner.lock();
     inner.sync();
     (thread.clone(), inner.domain.clone())
+}
+
+/// The domain alone, for a call that is no other affair of the thread's.
+#[inline(always)]
+fn callers_domain() -> Arc<Domain> {
+    let local = here().local.hold();
+    let inner = &mut *local.current.as_ref().expect("user code runs on a thread").inner.lock();
+    inner.sync();
+    inner.domain.clone()
 }
 
 const ROWS: [Row; LIGHT_COUNT] = [
@@ -191,14 +199,23 @@ pub fn serve(thread: &Thread, d: &Domain, call: Call) -> Result<u64, Error> {
         Call::SignalInit { structure, setup } => here().away_from_user(|| signal::init(d, structure, setup)),
         Call::SignalTake { structure, to, max } => signal::take(d, structure, to, max),
         // Many pages take long, and others are to forget: meanwhile nobody waits for this processor.
-        Call::PageAlloc { address, len, attributes: 0 } => here().away_from_user(|| real::alloc(d, address, len)),
-        Call::PageAlloc { address, len, attributes } => here().away_from_user(|| large::alloc(d, address, len, attributes)),
-        Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
+        Call::PageAlloc { .. } | Call::PageFree { .. } => of_pages(d, call),
         Call::PageSupply { address, from, flags } => here().away_from_user(|| supply::supply(d, address, from, flags)),
         Call::PageTake { address, to } => here().away_from_user(|| supply::take(d, address, to)),
         Call::PortRead { section, port, width } => device::read(d, section, port, width),
         Call::PortWrite { section, port, width, value } => device::write(d, section, port, width, value),
         _ => mbcf::serve(thread, d, call),
+    }
+}
+
+/// Pages that are had and given back.
+#[inline(always)]
+fn of_pages(d: &Domain, call: Call) -> Result<u64, Error> {
+    match call {
+        Call::PageAlloc { address, len, attributes: 0 } => here().away_from_user(|| real::alloc(d, address, len)),
+        Call::PageAlloc { address, len, attributes } => here().away_from_user(|| large::alloc(d, address, len, attributes)),
+        Call::PageFree { address, len } => here().away_from_user(|| real::free(d, address, len)),
+        _ => Err(Error::NotSupported),
     }
 }
 

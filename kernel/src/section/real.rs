@@ -193,11 +193,8 @@ pub(super) fn open<'a>(section: &'a Section, by: &Domain, address: u64, len: u64
     if state.len.checked_sub(offset).is_none_or(|rest| rest < len) {
         return Err(Error::BadAddress);
     }
-    if state.sealing {
-        return Err(Error::Busy);
-    }
-    if state.cloning || state.replacing > 0 {
-        return Err(Error::Changed);
+    if state.sealing | state.cloning | (state.replacing > 0) {
+        return Err(if state.sealing { Error::Busy } else { Error::Changed });
     }
     let first = offset / PAGE;
     Ok((state, first..first + len.min(SLICE) / PAGE))
