@@ -17,7 +17,7 @@ use musubi::rt::{Trap, task, thread};
 const LEN: u64 = 8 << 30;
 const TRIES: usize = 40;
 /// So often a call is made again at least, while somebody clones that; each that is made takes no more entries than that.
-const AGAIN: u64 = 100;
+const AGAIN: u64 = 40;
 const EACH: u64 = 8;
 
 static STOP: AtomicBool = AtomicBool::new(false);
