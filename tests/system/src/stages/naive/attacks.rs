@@ -134,8 +134,8 @@ pub const RULES: &[Rule] = &[
             "who_makes_tasks_pays_for_them",
             "kernel/src/call.rs",
             [
-                "    spare_heap_for(&payer)?;\n    let task = Task::create(Some(&payer), maker",
-                "    let is_own = payer.number == maker.number;\n    let _ = spare_heap_for(&payer);\n    let task = Task::create(if is_own { None } else { Some(&payer) }, maker",
+                "    spare_heap_for(&payer)?;\n    maker.makes();\n    let task = Task::create(Some(&payer), maker",
+                "    let is_own = payer.number == maker.number;\n    let _ = spare_heap_for(&payer);\n    maker.makes();\n    let task = Task::create(if is_own { None } else { Some(&payer) }, maker",
             ],
             ["", "tasks"],
         ),

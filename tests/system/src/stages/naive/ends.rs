@@ -191,7 +191,7 @@ pub const RULES: &[Rule] = &[
     rule(
         "H12",
         "who_was_killed_is_said_to_have_been_killed",
-        "kernel/src/task.rs",
+        "kernel/src/task/end.rs",
         ["self.exit.lock().get_or_insert(how);", "*self.exit.lock() = Some(how);"],
         ["races", "killed_between_programs"],
     ),
@@ -200,8 +200,8 @@ pub const RULES: &[Rule] = &[
         "a_signal_waits_for_the_callee",
         "kernel/src/mbcf/signal.rs",
         [
-            "    if inner.depth() > signals {\n        inner.leave_by_kernel(signals + 1);\n        return;\n    }\n    let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n    if inner.domain.number != OWN || ",
-            "    let _ = (signals, OWN);\n    let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n    if ",
+            "        if inner.depth() > signals {\n            inner.leave_by_kernel(signals + 1);\n            return false;\n        }\n        let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n        if inner.domain.number != OWN || ",
+            "        let _ = (signals, OWN);\n        let between = (GATE_BASE..GATE_BASE + PAGE).contains(&inner.area.registers().rip);\n        if ",
         ],
         ["mbcf", "signals_wait_for_a_calls_return"],
     ),
@@ -256,11 +256,8 @@ pub const RULES: &[Rule] = &[
     counted(rule(
         "CUBIX-33",
         "a_programs_texts_end_at_once",
-        "kernel/src/task.rs",
-        [
-            "life::ENDING);\n        sched::in_stretches(self.own_sections(), |section| section.end_text());\n",
-            "life::ENDING);\n",
-        ],
+        "kernel/src/task/end.rs",
+        ["while !self.end_some() {", "while false && !self.end_some() {"],
         ["sweep_exactly", "callers_hear_in_bounded_time"],
     )),
     // The clock alone ends a killed caller's callee.

@@ -230,8 +230,8 @@ pub const RULES: &[Rule] = &[
         "the_systems_threads_stay_in_its_texts",
         "kernel/src/thread.rs",
         [
-            "        if self.task.user == USER_SYSTEM && text",
-            "        if false && self.task.user == USER_SYSTEM && text",
+            "        if self.task.user == USER_SYSTEM && owner",
+            "        if false && self.task.user == USER_SYSTEM && owner",
         ],
         ["system_deputies", "the_systems_threads_stay_in_its_texts"],
     )),
