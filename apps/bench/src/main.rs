@@ -9,7 +9,6 @@ mod apart;
 mod apps;
 mod asked;
 mod at_once;
-mod backs;
 mod bars;
 mod beside;
 mod calls;

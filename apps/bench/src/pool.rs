@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{alone, backs, beside, clock, many, service, two};
+use crate::{alone, beside, clock, many, service, two};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -131,7 +131,6 @@ impl Game<'_> {
             self.beside_idle()?;
         }
         self.at_two_posts()?;
-        backs::run(self)?;
         two::run(self)?;
         alone::run(self)?;
         if at_length {

@@ -7,30 +7,31 @@ use crate::receive::Step;
 use crate::receiver::Receiver;
 use crate::sync::Ordering;
 use crate::sync::owned::{AtomicU32, AtomicU64};
-use abi::layout::SLICE_LEN;
-use abi::post::POSTS_MAX;
 use abi::{Error, Rights};
 
 /// Texts of one thread that are kept, by the domain's number: its own program and one that it calls do not push each other out.
 pub(crate) const FACES: usize = 2;
 
-/// Places for permits that are kept of each, by the number of the post: to send, to receive, and of both for those that others have put out.
-const TO_SEND: usize = 16;
-const TO_RECEIVE: usize = 4;
-/// Even (see [`put_out`]), and its half prime: posts some power of two apart have five different places.
-const PUT_OUT: usize = 10;
-const KEPT: usize = TO_SEND + TO_RECEIVE;
+/// Permits that are kept of each.
+const KEPT: usize = 8;
 
 /// A permit, by the name that the post has for programs.
 #[derive(Debug, Default)]
 struct Kept {
     name: AtomicU64,
     epoch: AtomicU64,
+    post: AtomicU32,
 }
 
 impl Kept {
-    fn set(&self, name: u64, epoch: u64) {
-        self.epoch.store(epoch, Ordering::Relaxed);
+    #[inline(always)]
+    fn permit(&self, needed: Rights) -> Permit {
+        Permit::new(self.post.load(Ordering::Relaxed), self.epoch.load(Ordering::Relaxed), needed)
+    }
+
+    fn set(&self, name: u64, permit: &Permit) {
+        self.epoch.store(permit.epoch, Ordering::Relaxed);
+        self.post.store(permit.post(), Ordering::Relaxed);
         self.name.store(name, Ordering::Relaxed);
     }
 }
@@ -45,45 +46,25 @@ pub(crate) struct Face {
     sender: [AtomicU64; 4],
     original: AtomicU64,
     permits: [Kept; KEPT],
-    put_out: [Kept; PUT_OUT],
 }
 
 /// Distance of the names of posts.
 const STEP: u64 = abi::layout::GRANULE;
 
-/// The number of the post of this name, which says it.
-#[inline(always)]
-fn number(name: u64) -> u32 {
-    (name / STEP % POSTS_MAX) as u32
-}
-const _: () = assert!(
-    abi::post::base(abi::layout::UNNAMED_NODE).is_multiple_of(POSTS_MAX * STEP)
-        && SLICE_LEN.is_multiple_of(POSTS_MAX * STEP)
-);
-
-/// A name that is never looked for at this place of all, nor is it one that was [`put_out`] to there: where no permit is kept. (A caller may name anything, 0 too.)
+/// A name that is never looked for at this place, nor is it a [moved] one's: where no permit is kept. (A caller may name anything, 0 too.)
 fn nowhere(at: usize) -> u64 {
-    (at as u64 + 2) * STEP
+    (at as u64 / 2 + 2) * STEP
 }
 
-/// A sender's and a receiver's permit for the same post are different ones.
-#[inline(always)]
 fn place(name: u64, needed: Rights) -> usize {
-    let post = (name / STEP) as usize;
-    if needed == Rights::READ { TO_SEND + post % TO_RECEIVE } else { post % TO_SEND }
+    // A sender's and a receiver's permit for the same post are different ones.
+    (name / STEP * 2 + u64::from(needed == Rights::READ)) as usize % KEPT
 }
 
-/// Where it is if another one's has put it out.
-#[inline(always)]
-fn other_place(name: u64) -> usize {
-    (name / STEP) as usize % PUT_OUT
-}
-
-/// And how it is called there. Nobody looks for a receiver's in a sender's stead, whatever he names: of a name and its complement one is an even number of steps and
-/// the other an odd one, so their places are two.
-#[inline(always)]
-fn put_out(name: u64, needed: Rights) -> u64 {
-    if needed == Rights::READ { !name } else { name }
+/// How a receiver's permit is called in a sender's place, where it is if another receiver's has put it out. Nobody looks for that name there: of a name and its complement
+/// one is an even number of steps and the other an odd one, so their places are two.
+fn moved(name: u64) -> u64 {
+    !name
 }
 
 impl Face {
@@ -96,44 +77,34 @@ impl Face {
             .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         self.original.store(by.original, Ordering::Relaxed);
         self.account.store(by.account, Ordering::Relaxed);
-        self.permits
-            .iter()
-            .chain(&self.put_out)
-            .enumerate()
-            .for_each(|(at, kept)| kept.name.store(nowhere(at), Ordering::Relaxed));
+        self.permits.iter().enumerate().for_each(|(at, kept)| kept.name.store(nowhere(at), Ordering::Relaxed));
         self.domain.store(by.domain + 1, Ordering::SeqCst);
     }
 
-    /// The permit for a post of this name, if it is in its place.
+    /// The permit that is kept for a post of this name.
     #[inline(always)]
     fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         let kept = &self.permits[place(name, needed)];
-        let permit = Permit::new(number(name), kept.epoch.load(Ordering::Relaxed), needed);
+        let permit = kept.permit(needed);
         (kept.name.load(Ordering::Relaxed) == name).then_some(permit)
     }
 
-    /// The same if another one's has put it out.
-    fn permit_put_out(&self, name: u64, needed: Rights) -> Option<Permit> {
-        let kept = &self.put_out[other_place(name)];
-        let permit = || Permit::new(number(name), kept.epoch.load(Ordering::Relaxed), needed);
-        (kept.name.load(Ordering::Relaxed) == put_out(name, needed)).then(permit)
+    /// The same of a receiver who waits at several posts, whose permits have more room.
+    fn permit_among(&self, name: u64) -> Option<Permit> {
+        let kept = &self.permits[place(name, Rights::CALL)];
+        let is_moved = || kept.name.load(Ordering::Relaxed) == moved(name);
+        self.permit(name, Rights::READ).or_else(|| is_moved().then(|| kept.permit(Rights::READ)))
     }
 
-    /// Wherever it is.
-    fn permit_anywhere(&self, name: u64, needed: Rights) -> Option<Permit> {
-        self.permit(name, needed).or_else(|| self.permit_put_out(name, needed))
-    }
-
-    /// Keeps a permit; what is in its place goes to the other one that it has.
-    fn keep(&self, name: u64, permit: &Permit, needed: Rights) {
-        debug_assert_eq!(permit.post(), number(name), "{name:#x}");
+    /// Keeps a permit; `among`: one of several, so one of the others that is put out goes elsewhere.
+    fn keep(&self, name: u64, permit: &Permit, needed: Rights, among: bool) {
         let at = place(name, needed);
         let kept = &self.permits[at];
         let before = kept.name.load(Ordering::Relaxed);
-        if before != name && before != nowhere(at) {
-            self.put_out[other_place(before)].set(put_out(before, needed), kept.epoch.load(Ordering::Relaxed));
+        if among && before != name && before != nowhere(at) {
+            self.permits[place(before, Rights::CALL)].set(moved(before), &kept.permit(needed));
         }
-        kept.set(name, permit.epoch);
+        kept.set(name, permit);
     }
 
     pub fn forget(&self) {
@@ -208,27 +179,15 @@ impl Known<'_> {
         self.by.account()
     }
 
-    /// The permit for one right that it has had before, for the post that programs know by this name, if it is in its place. It may be good no more.
+    /// The permit for one right that it has had before, for the post that programs know by this name. It may be good no more.
     #[inline(always)]
     pub fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         self.by.face().permit(name, needed)
     }
 
-    /// The same where another one's may have put it out of its place.
-    pub fn permit_anywhere(&self, name: u64, needed: Rights) -> Option<Permit> {
-        self.by.face().permit_anywhere(name, needed)
-    }
-
-    /// Puts it back into its place. Whether that was to be done; `None`: there is none. By the thread's own processor, with interrupts off.
-    pub fn put_back(&self, name: u64, needed: Rights) -> Option<bool> {
-        let face = self.by.face();
-        if face.permit(name, needed).is_some() {
-            return Some(false);
-        }
-        face.permit_put_out(name, needed).map(|permit| {
-            face.keep(name, &permit, needed);
-            true
-        })
+    /// The permit to receive at this post and others.
+    pub fn permit_among(&self, name: u64) -> Option<Permit> {
+        self.by.face().permit_among(name)
     }
 
     /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
@@ -325,7 +284,7 @@ impl Pool {
     }
 
     /// The caller's permit for one right at a post of this number and name. Where none is kept that is good, `check` asks the
-    /// access list.
+    /// access list. `among`: it is to receive there and elsewhere.
     ///
     /// # Errors
     /// `NotFound`: nobody has the post; those of `check`.
@@ -333,17 +292,18 @@ impl Pool {
         &self,
         by: &Caller,
         (post, name): (u32, u64),
-        needed: Rights,
+        (needed, among): (Rights, bool),
         check: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Permit, Error> {
         let face = self.face(by.receiver, by.domain);
         let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1;
-        if let Some(permit) = face.permit_anywhere(name, needed).filter(|permit| is_known && self.is_good(permit)) {
+        let kept = if among { face.permit_among(name) } else { face.permit(name, needed) };
+        if let Some(permit) = kept.filter(|permit| is_known && self.is_good(permit)) {
             return Ok(permit);
         }
         let permit = self.permit(post, needed, check)?;
         if is_known {
-            face.keep(name, &permit, needed);
+            face.keep(name, &permit, needed, among);
         }
         Ok(permit)
     }

@@ -102,10 +102,6 @@ pub(crate) struct Receiver {
     pub next: AtomicU32,
 }
 
-/// There is one for each piece of the kernel's heap of eight times so many bytes: what it takes everybody pays.
-#[cfg(not(test))]
-const _: () = assert!(size_of::<Receiver>() <= 1536);
-
 impl Receiver {
     /// Of the wait that begins next.
     #[inline(always)]
