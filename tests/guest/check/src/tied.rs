@@ -15,8 +15,8 @@ use musubi::rt::{Mutex, info, thread, time};
 use musubi::{println, trace};
 
 const TESTED: &str = include_str!("../../../../abi/tests/tested.txt");
-/// Tests for which another machine is needed, and one that switches the trace itself: only by their names.
-const APART: [&str; 2] = ["ports_by_light_calls", "strangers_neither_read_nor_switch_it"];
+/// Tests for which another machine is needed, one that switches the trace itself, and one whose call is made only where a moment comes nearer: only by their names.
+const APART: [&str; 3] = ["ports_by_light_calls", "strangers_neither_read_nor_switch_it", "a_moment_is_waited_for"];
 /// How long the machine is looked at while nobody does anything.
 const QUIET_NS: u64 = 300_000_000;
 /// What is recorded is fetched so often, mostly before it is overwritten; and where it was, the test runs again.
