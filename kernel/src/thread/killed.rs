@@ -165,7 +165,8 @@ impl Thread {
                 sched::wake(self, ticket, Err(Error::Killed));
                 return;
             }
-            let error = if self.domain().text.is_dead() { Error::Dead } else { Error::Killed };
+            // Its threads are killed before its texts hear of the end.
+            let error = if self.domain().text.is_closed() { Error::Dead } else { Error::Killed };
             if !epc::unwind(self, error) {
                 return;
             }
