@@ -267,6 +267,7 @@ const BARS: &[(u64, &[&str])] = &[
             "page_take",
             "page_validate",
             "section_delete",
+            "section_resize",
             "task_end",
             "thread_create",
             "trace_set by the first call",
@@ -288,7 +289,7 @@ const BARS: &[(u64, &[&str])] = &[
             "waits-for-others",
         ],
     ),
-    (1_024_000, &["page-fault", "section_resize"]),
+    (1_024_000, &["page-fault"]),
 ];
 
 /// Ways, by how their names begin, that come of themselves: not all of them in each run.
