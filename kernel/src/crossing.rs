@@ -232,7 +232,11 @@ impl Inner {
         }
         // Some are kept, so that what is called in turn is found again.
         let at_hand = empty.filter(|address| *address < records(LOOSE) + slot(FIRST + 1 + LOOSE_KEPT));
-        let unused = || all().take_while(|address| Some(*address) != empty).find(|address| !self.gate.is_in_use(*address));
+        // Not always the same one goes, or two that are called in turn would take each other's place.
+        let first = self.gate.changes() % LOOSE_KEPT;
+        let kept = (0..LOOSE_KEPT).map(|n| records(LOOSE) + slot(FIRST + 1 + (first + n) % LOOSE_KEPT));
+        let written = all().skip(LOOSE_KEPT as usize).take_while(|address| Some(*address) != empty);
+        let unused = || kept.chain(written).find(|address| !self.gate.is_in_use(*address));
         let address = at_hand.or_else(unused).or(empty).ok_or(Error::TooBig)?;
         self.gate.forget_plain(LOOSE, address);
         self.write(thread, address, record)?;

@@ -171,6 +171,10 @@ pub fn remember(thread: &Thread, mut seen: Seen) {
     if *at != depth || !is_it {
         return;
     }
+    // Before it the page becomes valid only where that was asked, which it is by the long way.
+    if seen.of_task != 0 && seen.pager.flags & flag::VALID_BEFORE != 0 && served.key.is_some() {
+        return;
+    }
     // One that runs is not forgotten. Where there is no room to remember it, all go by the long way.
     if inner.asked.as_ref().is_some_and(|asked| asked.away.is_some()) || spare_heap_at_all_for(&thread.task).is_err() {
         return;

@@ -115,6 +115,9 @@ fn again_there<const VALID: bool>(me: &Processor, inner: &Inner, last: &Last, ad
     let Some(view) = mapping.own(domain, last.base) else { return Again::No };
     let (first, count) = (offset / PAGE, len / PAGE);
     if VALID {
+        if state.replacing > 0 {
+            return Again::No;
+        }
         state.invalid.take(first, count);
         view.show(address, len);
         return Again::Done;

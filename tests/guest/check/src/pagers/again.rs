@@ -68,11 +68,11 @@ pub fn whatever() -> Outcome {
 pub fn valid_by_right() -> Outcome {
     // A page that is not there is not made by being valid.
     let section = data(2 * PAGE).map_err(doing("create"))?;
-    let (own, gate) = own(Does::Answer)?;
+    let (its, gate) = own(Does::Answer)?;
     pager::set(section.base(), gate, 1, 0).map_err(doing("pager"))?;
-    own.answers(answer::VALID);
+    its.answers(answer::VALID);
     for round in 0..3 {
-        same!((read(section.base()), own.calls()), (None, u64::from(TRIES)), "an absent page, round {round}");
+        same!((read(section.base()), its.calls()), (None, u64::from(TRIES)), "an absent page, round {round}");
     }
     section.delete().map_err(doing("delete"))?;
     // A task's pager.
@@ -81,7 +81,7 @@ pub fn valid_by_right() -> Outcome {
     pager::set_for_task(gate, 0).map_err(doing("task pager"))?;
     for round in 0..3 {
         invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
-        same!((read(section.base()), own.calls()), (Some(1), 1), "a task's pager, round {round}");
+        same!((read(section.base()), its.calls()), (Some(1), 1), "a task's pager, round {round}");
     }
     pager::set_for_task(0, 0).map_err(doing("no task pager"))?;
     section.delete().map_err(doing("delete"))?;
@@ -90,14 +90,38 @@ pub fn valid_by_right() -> Outcome {
     let base = section.base();
     warm(base, own)?;
     own.answers(answer::VALID);
+    gives_up(base)?;
+    for round in 0..3 {
+        same!((read(base), own.calls()), (None, u64::from(TRIES)), "without the right, round {round}");
+    }
+    // Nor is it valid before a task's pager that may not.
+    let section = data(PAGE).map_err(doing("create"))?;
+    store(section.base(), 1);
+    pager::set_for_task(gate, flag::VALID_BEFORE).map_err(doing("valid before"))?;
+    its.answers(answer::DONE);
+    for round in 0..3 {
+        invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
+        same!((read(section.base()), its.calls()), (Some(1), 1), "valid before, round {round}");
+    }
+    invalidate(section.base(), PAGE).map_err(doing("invalidate"))?;
+    gives_up(section.base())?;
+    for round in 0..3 {
+        same!(
+            (read(section.base()), its.calls()),
+            (None, u64::from(TRIES)),
+            "valid before without the right, round {round}"
+        );
+    }
+    pager::set_for_task(0, 0).map_err(doing("no task pager"))
+}
+
+/// Nobody may change this list any more.
+fn gives_up(base: u64) -> Outcome {
     section::grant(base, &everybody(Rights::READ | Rights::WRITE)).map_err(doing("grant"))?;
     let mine = section::acl(base).map_err(doing("acl"))?;
     for entry in mine.iter().filter(|entry| Rights::from_bits_truncate(entry.rights).contains(Rights::CHANGE_ACL)) {
         let rights = (Rights::READ | Rights::WRITE).bits();
         section::grant(base, &musubi::abi::AclEntry { rights, ..*entry }).map_err(doing("give up"))?;
-    }
-    for round in 0..3 {
-        same!((read(base), own.calls()), (None, u64::from(TRIES)), "without the right, round {round}");
     }
     Ok(())
 }
