@@ -285,6 +285,11 @@ pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
     read_as::<AGAIN>(domain, address, to)
 }
 
+/// The same piece by piece, each with the frame, where in that, where in all, and how long. Whoever calls says that he has copied.
+pub fn read_pieces(domain: &Domain, address: u64, len: u64, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+    walk::<AGAIN>(domain, address, len, Rights::READ, each)
+}
+
 /// The same for anybody else.
 pub fn wait_and_read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
     read_as::<WAITS>(domain, address, to)

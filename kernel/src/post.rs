@@ -1,7 +1,6 @@
 //! Posts (docs/decisions/0009): `core/post` has the rules; here are the threads that wait, the lists that say who may, and the
 //! registers that messages travel in.
 
-use crate::claim;
 use crate::crossing::OWN;
 use crate::domain::Domain;
 use crate::line;
@@ -13,7 +12,7 @@ use crate::seat::NO_SEAT;
 use crate::section::Section;
 use crate::task::Task;
 use crate::thread::Thread;
-use abi::post::{KNOWN_MAX, MANY_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of_head};
+use abi::post::{KNOWN_MAX, POSTS_MAX, SEVERAL_MAX, address, number, of_head};
 use abi::section::kind;
 use abi::{Error, Rights};
 use ::acl::Subject;
@@ -35,6 +34,7 @@ mod ends;
 mod had;
 pub mod limit;
 pub mod loan;
+mod many;
 pub mod notice;
 mod purse;
 pub mod put_by;
@@ -45,6 +45,7 @@ pub use ended::goes_on;
 pub use ends::{domain_gone, fell_out, given, sits, text_ended, thread_ended};
 pub use had::{deleted, free, get};
 pub use loan::cancel;
+pub use many::send as send_many;
 pub use purse::Purse;
 use purse::{account, whose};
 
@@ -260,30 +261,6 @@ pub fn send(thread: &Arc<Thread>, d: &Domain, post: u64, back: u64, limit: u64) 
     kept();
     woken.into_iter().for_each(wake);
     Ok(0)
-}
-
-/// `post_send_many`.
-pub fn send_many(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: u64, same: u64) -> Result<u64, Error> {
-    if count == 0 || same > 1 {
-        return Err(Error::BadArgument);
-    }
-    let count = count.min(MANY_MAX);
-    let there = if same == 1 { 1 } else { count };
-    let step = size_of::<abi::post::Body>() as u64;
-    let records: Result<Vec<abi::post::Body>, Error> = (0..there).map(|i| claim::read_record(d, from + i * step)).collect();
-    let records = records?;
-    let body = |n: u32| {
-        let record = &records[if same == 1 { 0 } else { n as usize }];
-        Body { op: record.op, words: record.words, lend: 0 }
-    };
-    let mut woken = Vec::new();
-    let sent = with(thread, d, &[(post, Rights::CALL)], |by, permits| {
-        pool().send_many(&permits[0], by, count as u32, body, |one| woken.push(one))
-    });
-    woken.into_iter().for_each(wake);
-    let sent = sent.map(u64::from);
-    (0..*sent.as_ref().unwrap_or(&0)).for_each(|_| kept());
-    sent
 }
 
 /// The posts at which somebody receives who calls with this frame, the first of them and then those in the registers of a message.

@@ -10,7 +10,7 @@ use musubi::abi::post::Body;
 use musubi::rt::post::{self, FOR_EVER, Post};
 
 /// Messages of one call that sends many. Each is received by a call of its own.
-const MANY: usize = 4;
+const MANY: usize = 8;
 
 pub fn run(game: &Game) -> Result<(), String> {
     let [there, back, clock] = game.posts.all();

@@ -368,17 +368,36 @@ impl Letter {
     /// What is in these hands, sent to `post` (0: it is an answer).
     #[inline]
     pub(crate) fn write(&self, post: u32, envelope: &Envelope, hands: &impl Hands) {
+        let words = hands.words();
+        (0..6).for_each(|i| set(&self.registers[WORDS + i], words[i]));
+        self.address(head(hands.op() as u32, hands.lend(), post), envelope);
+        hands.written();
+    }
+
+    /// One word of what is in no hands: the operation, or one of those that follow it. First of all those, then the letter is [sealed](Letter::seal).
+    pub(crate) fn write_word(&self, at: usize, word: u64) {
+        match at {
+            0 => set(&self.registers[HEAD], head(word as u32, 0, 0)),
+            _ => set(&self.registers[WORDS + at - 1], word),
+        }
+    }
+
+    /// Where such is sent, and who sends it.
+    pub(crate) fn seal(&self, post: u32, envelope: &Envelope) {
+        let (op, ..) = of_head(get(&self.registers[HEAD]));
+        self.address(head(op, 0, post), envelope);
+    }
+
+    #[inline]
+    fn address(&self, head: u64, envelope: &Envelope) {
         let Envelope { from: Sender { thread, task, user, place }, .. } = *envelope;
         let to = &self.registers;
-        let words = hands.words();
-        (0..6).for_each(|i| set(&to[WORDS + i], words[i]));
-        set(&to[HEAD], head(hands.op() as u32, hands.lend(), post));
+        set(&to[HEAD], head);
         set(&to[BACK], envelope.back_word());
         [(THREAD, thread), (PLACE, place), (TASK, task), (USER, user)]
             .into_iter()
             .for_each(|(at, word)| set(&to[at], word));
         set(&self.question, envelope.question.map_or(0, Question::word));
-        hands.written();
     }
 
     /// The same words here.

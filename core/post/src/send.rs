@@ -8,6 +8,7 @@ use crate::post::Taken;
 use crate::receiver::Receiver;
 use crate::sync::Ordering;
 use abi::{Error, Rights};
+use alloc::vec::Vec;
 
 impl Pool {
     /// Sends one message; answers are expected at the post `back`, if it is not 0. The receiver that has got it is to be
@@ -54,6 +55,57 @@ impl Pool {
             }
         }
         Ok(count)
+    }
+
+    /// Room for as many messages as the sender may leave in posts, and at most so many: he writes them there ([`Pool::write`]) before they are sent, and pays from now on.
+    /// What is not sent is to be [given back](Pool::done_with).
+    pub fn rooms(&self, by: &Caller, most: u32) -> Vec<u32> {
+        let one = |_| self.accounts.charge(by.account).ok().map(|()| self.slots.take(by.processor));
+        let rooms = (0..most).map_while(one);
+        rooms.inspect(|slot| self.slots.at(*slot).account.store(by.account, Ordering::Relaxed)).collect()
+    }
+
+    /// A word of such a message: its operation, or the words of which the first one is 1.
+    pub fn write(&self, room: u32, at: usize, word: u64) {
+        self.slots.at(room).letter.write_word(at, word);
+    }
+
+    /// Sends what was written there, in this order. What goes to the queue stays where it lies, and all of it takes one lock; what somebody waits for is given to him. How many were sent: the others' rooms
+    /// are the caller's still.
+    ///
+    /// # Errors
+    /// As [`Pool::send`], if it was none.
+    pub fn send_written(
+        &self,
+        to: &Permit,
+        by: &Caller,
+        rooms: &[u32],
+        mut wake: impl FnMut(Woken),
+    ) -> Result<u32, Error> {
+        let envelope = Envelope { from: by.sender, back: 0, question: None };
+        rooms.iter().for_each(|room| self.slots.at(*room).letter.seal(to.post(), &envelope));
+        for (sent, room) in rooms.iter().enumerate() {
+            let queues = match self.post(to.post()).map(|post| post.queues()) {
+                Ok(queues) if to.check(queues.epoch(), Rights::CALL).is_ok() => queues,
+                Ok(queues) if sent == 0 => return to.check(queues.epoch(), Rights::CALL).map(|()| 0),
+                Err(error) if sent == 0 => return Err(error),
+                _ => return Ok(sent as u32),
+            };
+            let Some(taken) = self.take_receiver(&queues, None) else {
+                for room in &rooms[sent..] {
+                    self.slots.at(*room).notice.store(PLAIN, Ordering::Relaxed);
+                    self.push(&queues, *room);
+                }
+                break;
+            };
+            drop(queues);
+            let body = self.slots.at(*room).letter.read().body;
+            let mut own = Own::new(&body);
+            self.keep(taken, to.post(), (*by, 0, None), &mut own);
+            own.woken.into_iter().for_each(&mut wake);
+            self.done_with(*room, by.processor);
+        }
+        Ok(rooms.len() as u32)
     }
 
     /// Looks for a receiver, whose wait is claimed then, or leaves the message in the post.

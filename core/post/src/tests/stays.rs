@@ -3,7 +3,7 @@
 use super::one::world;
 use super::*;
 use crate::receive::Step;
-use crate::{By, Hands, Letter, Lies, Question, Sent, Woken};
+use crate::{Back, By, Hands, Letter, Lies, Question, Sent, Woken};
 
 /// Hands that send nothing, and keep where a message lies.
 struct Stays(Option<Lies>);
@@ -65,5 +65,40 @@ fn nobody_writes_where_a_message_stays() {
         assert_eq!((pool.charged(a.account), pool.send(&post, &a.by(), &body(9), 0)), (2, Ok(None)));
         let came = std::iter::from_fn(|| Some(op(pool.receive(&[post], &b.by(), false).ok()?).1));
         assert_eq!(came.collect::<Vec<u64>>(), [&others[..], &[9]].concat());
+    });
+}
+
+/// Messages that were written before they are sent: who waits is given the first ones, the others lie where they were written.
+#[test]
+fn many_are_written_before_they_are_sent() {
+    alone(|| {
+        let (pool, a, b) = world();
+        let post = allow(&pool, pool.get(1, SYSTEM).unwrap());
+        let write = |most: u32| {
+            let rooms = pool.rooms(&a.by(), most);
+            for (n, room) in rooms.iter().enumerate() {
+                (0..7).for_each(|at| pool.write(*room, at, 10 * n as u64 + at as u64));
+            }
+            rooms
+        };
+        let expected = |n: u64| Body { op: 10 * n, words: [1, 2, 3, 4, 5, 6].map(|at| 10 * n + at), lend: 0 };
+        let mut woken = Vec::new();
+        assert_eq!(pool.receive(&[post], &b.by(), true).unwrap(), Received::Waits(1));
+        let rooms = write(5);
+        assert_eq!((rooms.len(), pool.charged(a.account)), (3, 3), "as many as it may");
+        assert_eq!(pool.send_written(&post, &a.by(), &rooms, |one| woken.push(one.thread)), Ok(3));
+        assert_eq!((woken, pool.charged(a.account)), (vec![200], 2));
+        let first = pool.collect(b.receiver).unwrap();
+        let others = [1, 2].map(|_| pool.receive(&[post], &b.by(), false).unwrap());
+        for (n, received) in [first].into_iter().chain(others).enumerate() {
+            let Received::Message(1, message) = received else { panic!("{received:?}") };
+            assert_eq!((message.body, message.from, message.back), (expected(n as u64), a.sender, Back::Nowhere));
+        }
+        assert_eq!((pool.charged(a.account), write(0).len()), (0, 0));
+        let rooms = write(2);
+        pool.changed(1, |_| Ok(()), |woken| panic!("{woken:?}"));
+        assert_eq!(pool.send_written(&post, &a.by(), &rooms, |one| panic!("{one:?}")), Err(Error::Changed));
+        rooms.into_iter().for_each(|room| pool.done_with(room, a.processor));
+        assert_eq!((pool.charged(a.account), pool.depth(1)), (0, (0, 0)));
     });
 }

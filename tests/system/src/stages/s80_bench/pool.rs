@@ -37,14 +37,15 @@ const MOST_AFTER_A_PAUSE: (u64, u64) = (2_300, 4);
 /// Most instructions and locks of plain messages on one processor, where a third thread is ready all the time, and where a scheduler is asked.
 const MOST_BESIDE_OTHERS: [(&str, u64, u64); 2] = [("beside-ready", 2_100, LOCKS), (UNDER, 26_000, 182)];
 const UNDER: &str = "under-ageing";
-/// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, four, are read from the
-/// program and written down; and what is read from it may lie on two pages.
+/// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, eight, are read from the
+/// program to where they lie: two locks each are the call's own, that of where they are read, one of the post for all, and one for each when it is received.
 const CALLS: [(&str, &str, u64, u64); 4] = [
     ("get-and-free", "any", 2, 0),
     ("look", "several", 1, 0),
-    ("send-many", "queued", 5, 9),
+    ("send-many", "queued", 1 + MANY, MANY),
     ("answer", "woken", 3, 2),
 ];
+const MANY: u64 = 8;
 /// What takes too long for a short form.
 const PAUSED: &str = "asleep";
 /// Most of a tick for each processor, all of which look whether there is something to do: an interrupt, the kernel's message to the clock, its answer to
@@ -261,6 +262,8 @@ fn by_the_long_way(told: &Told) -> Result<()> {
             let (entries, copied) = (entries?, copied?);
             ensure!(entries == calls, "{case}, {cpus} processors: {entries} entries, and {calls} calls");
             ensure!(copied <= copies, "{case}, {cpus} processors: {copied} copies");
+            let locks = told.value(case, way, cpus, count::LOCKS)?;
+            ensure!(case != "send-many" || locks <= MANY * LOCKS, "{case}, {cpus} processors: {locks} locks");
         }
     }
     Ok(())
