@@ -25,6 +25,7 @@ mod ipc;
 mod jobs;
 mod keys;
 mod lap;
+mod lending;
 mod loans;
 mod many;
 mod memory;

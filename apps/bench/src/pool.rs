@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{alone, beside, clock, many, service, two};
+use crate::{alone, beside, clock, lending, many, service, two};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -132,6 +132,7 @@ impl Game<'_> {
         }
         self.at_two_posts()?;
         two::run(self)?;
+        lending::run(self)?;
         alone::run(self)?;
         if at_length {
             self.after_a_pause()?;

@@ -5,7 +5,15 @@ use crate::figure::{Figure, MUSUBI, count};
 
 const BENCHES: [&str; 2] = ["pool", "messages"];
 /// Its cases, and how many messages a round of each has.
-const MESSAGES: [(&str, u64); 5] = [("ping-pong", 2), ("queued", 1), ("two-woken", 4), ("send-many", 8), ("answer", 2)];
+const MESSAGES: [(&str, u64); 7] = [
+    ("ping-pong", 2),
+    ("queued", 1),
+    ("two-woken", 4),
+    ("lending-question", 2),
+    ("lending", 2),
+    ("send-many", 8),
+    ("answer", 2),
+];
 /// Behind a case: one round of all messages, or other operations, whose number is a figure.
 const ALL: &str = "-all";
 const UNITS: [&str; 6] = [count::ENTRIES, count::POST_LOCKS, count::LOCKS, count::WITHIN, count::COPIES, count::SPINS];

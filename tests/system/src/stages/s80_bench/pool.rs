@@ -1,6 +1,8 @@
 //! `bench pool`: what the K1 paper measures of messages, and the bars that posts are held to. Instructions are counted, so no host
 //! makes a difference.
 
+mod lending;
+
 use super::Runs;
 use anyhow::{Context, Result, ensure};
 use measure::found::{AT_A_POST, BY_NUMBER, BY_THREAD, CASE};
@@ -231,7 +233,8 @@ pub fn messages_by_the_long_way(runs: &Runs) -> Result<()> {
 }
 
 pub fn few_by_the_long_way(runs: &Runs) -> Result<()> {
-    by_the_long_way(&Told::in_short(runs)?)
+    let told = Told::in_short(runs)?;
+    by_the_long_way(&told).and(lending::few_that_lend(&told))
 }
 
 fn by_the_long_way(told: &Told) -> Result<()> {
