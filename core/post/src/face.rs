@@ -214,7 +214,7 @@ impl Known<'_> {
     /// [`Pool::receive_with`] at one post.
     #[inline]
     pub fn receive(&self, at: Permit, waits: bool, hands: &mut impl Hands) -> Step {
-        self.pool.receive_with(&[at], self.by, waits, hands)
+        self.pool.receive_alone(at, self.by, waits, hands)
     }
 
     /// The same at several.

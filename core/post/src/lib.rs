@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod account;
+mod alone;
 mod face;
 mod free;
 mod lent;

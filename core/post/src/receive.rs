@@ -111,7 +111,7 @@ impl Pool {
         Step::Waits(ticket)
     }
 
-    fn poll(&self, at: &[Permit], by: impl By, hands: &mut impl Hands) -> Result<Step, Error> {
+    pub(crate) fn poll(&self, at: &[Permit], by: impl By, hands: &mut impl Hands) -> Result<Step, Error> {
         for permit in at {
             let post = self.post(permit.post())?;
             let popped = {
@@ -273,20 +273,8 @@ impl Pool {
         self.pop(queues, by.receiver()).map_or(Registered::Taken, Registered::Came)
     }
 
-    /// What a wait has come to that is over.
-    #[cold]
-    #[inline(never)]
-    fn over(&self, me: &Receiver, registered: Registered, by: impl By, ticket: u32, hands: &mut impl Hands) -> Step {
-        me.rest(ticket);
-        match registered {
-            Registered::Waits | Registered::Taken => Step::Waits(ticket),
-            Registered::Refused(error) => Step::Ended(error),
-            Registered::Came(popped) => self.take(popped, by, hands),
-        }
-    }
-
     /// Reads a message, and gives its slot back if it is not to stay there.
-    fn take(&self, popped: Popped, by: impl By, hands: &mut impl Hands) -> Step {
+    pub(crate) fn take(&self, popped: Popped, by: impl By, hands: &mut impl Hands) -> Step {
         match popped {
             Popped::Slot(slot) => {
                 let lies = Lies::Slot(slot);
