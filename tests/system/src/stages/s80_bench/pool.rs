@@ -40,7 +40,7 @@ const MOST_AFTER_A_PAUSE: (u64, u64) = (2_300, 4);
 const MOST_BESIDE_OTHERS: [(&str, u64, u64); 2] = [("beside-ready", 2_100, LOCKS), (UNDER, 26_000, 182)];
 const UNDER: &str = "under-ageing";
 /// Calls that are no message to another program and back: how many a round has, and how often it copies at most. Many messages at once, eight, are read from the
-/// program to where they lie: two locks each are the call's own, that of where they are read, one of the post for all, and one for each when it is received.
+/// program to where they lie. Beside a lock for each that is received the call has those of any full call, which fewer messages would have to bear alone.
 const CALLS: [(&str, &str, u64, u64); 4] = [
     ("get-and-free", "any", 2, 0),
     ("look", "several", 1, 0),
