@@ -79,8 +79,12 @@ pub struct Task {
     /// On its way out: below this address all texts have ended; and below this one nothing is left.
     heard: AtomicU64,
     lessened: AtomicU64,
+    /// Likewise: of its threads that were killed where they wait those below this number end. Before all were killed nobody does so; changes with their lock.
+    roused: AtomicU64,
     /// What the thread has to do besides that has ended this one, and does what there is to do for that.
     next: Mutex<Option<Arc<Task>>>,
+    /// There is such a thread, which has not done it all.
+    in_hand: AtomicBool,
     /// It has made tasks, some of which it may not have started; those were ended.
     has_made: AtomicBool,
     has_swept: AtomicBool,
@@ -143,7 +147,9 @@ impl Task {
             exit: Mutex::default(),
             heard: AtomicU64::new(0),
             lessened: AtomicU64::new(0),
+            roused: AtomicU64::new(u64::MAX),
             next: Mutex::default(),
+            in_hand: AtomicBool::new(false),
             has_made: AtomicBool::new(false),
             has_swept: AtomicBool::new(false),
             going: AtomicUsize::new(0),
@@ -195,6 +201,11 @@ impl Task {
     /// It is about to make one. First this is said, then it is there: whoever ends this one looks for it.
     pub fn makes(&self) {
         self.has_made.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the thread that has ended it does what there is to do for that, on its own turns.
+    pub fn in_hand(&self) -> &AtomicBool {
+        &self.in_hand
     }
 
     /// A list of tasks in themselves.

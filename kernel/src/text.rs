@@ -352,7 +352,8 @@ fn wake_inside(text: &Section) -> (bool, bool) {
             let wait = thread.wait.lock();
             (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
         };
-        if let Some(ticket) = ticket
+        // (Who was killed and left there executes nothing any more.)
+        if let Some(ticket) = ticket.filter(|_| !thread.is_left())
             && core::ptr::eq(&*thread.domain().text, text)
         {
             sched::wake(&thread, ticket, Err(Error::Dead));

@@ -134,11 +134,7 @@ pub struct Thread {
     /// Its state is in a processor's registers: nobody else may take it up.
     pub on_processor: AtomicBool,
     pub processor: AtomicUsize,
-    killed: AtomicBool,
-    kill_deadline: AtomicU64,
-    /// When it may be ended in a callee at the earliest: at this turn, or when it has run for so long.
-    kill_turn: AtomicU64,
-    kill_time: AtomicU64,
+    kill: killed::Kill,
     exit: Mutex<Option<u64>>,
     pub waiters: Waiters,
     /// What it has of the pool.
@@ -262,10 +258,7 @@ impl Thread {
             wait: Mutex::new(Wait { life: Life::new(), ticket: 0, timer: None, grace: None, limit: None, asleep: 0, woken: false, posted: false }),
             on_processor: AtomicBool::new(false),
             processor: AtomicUsize::new(here().index),
-            killed: AtomicBool::new(false),
-            kill_deadline: AtomicU64::new(u64::MAX),
-            kill_turn: AtomicU64::new(0),
-            kill_time: AtomicU64::new(0),
+            kill: killed::Kill::default(),
             exit: Mutex::default(),
             waiters: Waiters::default(),
             part: post::Part::default(),
@@ -432,7 +425,7 @@ impl Thread {
     /// A thread that rests does not go on by the short way, where nobody would look, if there is something to look at.
     pub fn keep_from_short(&self) {
         self.due.keep_from_short(&self.card);
-        if self.falls.load(Ordering::SeqCst) {
+        if self.falls.load(Ordering::SeqCst) || self.is_killed() {
             self.card.do_not_lie();
         }
     }

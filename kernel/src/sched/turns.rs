@@ -230,6 +230,7 @@ pub fn leaves_the_rest_of(section: &Section) -> bool {
 /// The running thread does what there is to do for who has ended this task, which it has. Whether there is one that does.
 pub fn leaves_the_end_of(task: &Arc<Task>) -> bool {
     let Some(thread) = who_has_turns() else { return false };
+    task.in_hand().store(true, Ordering::Relaxed);
     thread.unfinished.rest.push_task(task.clone());
     here().attend();
     true
@@ -251,10 +252,13 @@ pub fn does_some(thread: &Thread) -> bool {
             rest.push(section);
         }
     } else if let Some(task) = rest.pop_task() {
-        if !task.end_some() {
+        if task.end_some() {
+            task.in_hand().store(false, Ordering::Relaxed);
+            if Arc::ptr_eq(&task, &thread.task) {
+                thread.has_its_time_anew();
+            }
+        } else {
             rest.push_task(task);
-        } else if Arc::ptr_eq(&task, &thread.task) {
-            thread.has_its_time_anew();
         }
     } else {
         return false;
@@ -267,5 +271,13 @@ pub fn does_some(thread: &Thread) -> bool {
 /// A thread that may end, and is the last one of a task that does: some of what the task has goes, on this thread's time. Whether there may be more; what
 /// others wait for of the thread has gone before. (A scheduler's is not waited for.)
 pub(super) fn lessens(thread: &Arc<Thread>) -> bool {
-    thread.seat.load(Ordering::Relaxed) == NO_SEAT && thread.task.lessen(thread)
+    let there_is_more = thread.seat.load(Ordering::Relaxed) == NO_SEAT && thread.task.lessen(thread);
+    if there_is_more && thread.task.in_hand().load(Ordering::Relaxed) {
+        // Who is ready here is not to wait for two that are at the same.
+        let here = here();
+        if !here.queue.is_empty() {
+            here.make_room();
+        }
+    }
+    there_is_more
 }

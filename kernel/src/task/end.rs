@@ -21,6 +21,8 @@ use core::sync::atomic::Ordering;
 
 /// Sections that are given back at a stretch, if nobody else has a turn.
 const SECTIONS_AT_ONCE: usize = 8;
+/// Of those that wait in their own text so many end at a time, each on a turn of its own: others who are ready wait for all of these turns.
+const THREADS_AT_ONCE: usize = 16;
 
 impl Task {
     /// Ends the task: its threads as soon as they are in its own text (or their callees' time is over), its texts one after another, then everything
@@ -32,13 +34,38 @@ impl Task {
         }
         self.shown.set(word!(Task, life), life::ENDING);
         let threads: Vec<_> = self.threads.lock().values().cloned().collect();
-        sched::in_stretches(threads, |thread| thread.kill());
+        sched::in_stretches(threads, |thread| thread.kill_with_task());
+        {
+            let _threads = self.threads.lock();
+            self.roused.store(0, Ordering::Relaxed);
+        }
+        self.rouse(THREADS_AT_ONCE);
         while !self.end_some() {
             sched::breathe();
             if sched::is_due() && sched::leaves_the_end_of(self) {
                 return;
             }
         }
+    }
+
+    /// So many more of its threads end that were killed with it and are left where they wait: the first ones when it does, and another one after each thread that
+    /// has gone. Call without locks.
+    pub fn rouse(&self, most: usize) {
+        let (mut more, mut stretch) = (most, sched::Stretch::default());
+        while more > 0 {
+            let Some(thread) = self.next_to_rouse() else { return };
+            more -= usize::from(thread.goes_with_task());
+            if stretch.is_over_after(1) {
+                sched::breathe();
+            }
+        }
+    }
+
+    fn next_to_rouse(&self) -> Option<Arc<Thread>> {
+        let threads = self.threads.lock();
+        let (number, thread) = threads.range(self.roused.load(Ordering::Relaxed)..).next()?;
+        self.roused.store(number + 1, Ordering::Relaxed);
+        Some(thread.clone())
     }
 
     /// Ends it from a line of its own that is short: its exit code.

@@ -10,7 +10,7 @@ use crate::place;
 use crate::post;
 use crate::processor::{Processor, here};
 use crate::sched;
-use crate::seat;
+use crate::seat::{self, NO_SEAT};
 use crate::trace;
 use crate::wait;
 use crate::watch;
@@ -26,8 +26,27 @@ use arch::context::Registers;
 use arch::fpu;
 use arch::gate::domain_of;
 use arch::shown::MACHINE;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quota::Resource;
+
+/// Of a thread: that it was killed, and how long its callees may yet take.
+pub struct Kill {
+    is_so: AtomicBool,
+    deadline: AtomicU64,
+    /// When it may be ended in a callee at the earliest: at this turn, or when it has run for so long.
+    turn: AtomicU64,
+    time: AtomicU64,
+    /// It was killed with its task where it waits, and is left there until others of that have ended ([`Task::rouse`](crate::task::Task::rouse)).
+    is_left: AtomicBool,
+}
+
+impl Default for Kill {
+    fn default() -> Kill {
+        let [is_so, is_left] = [const { AtomicBool::new(false) }; 2];
+        let [deadline, turn, time] = [u64::MAX, 0, 0].map(AtomicU64::new);
+        Kill { is_so, deadline, turn, time, is_left }
+    }
+}
 
 /// Where a thread is, for who would end it.
 #[derive(PartialEq)]
@@ -57,11 +76,11 @@ fn leave_texts(thread: &Thread, leads: BTreeMap<u32, BTreeSet<u64>>) {
 
 impl Thread {
     pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::SeqCst)
+        self.kill.is_so.load(Ordering::SeqCst)
     }
 
     pub fn kill_deadline(&self) -> u64 {
-        self.kill_deadline.load(Ordering::SeqCst)
+        self.kill.deadline.load(Ordering::SeqCst)
     }
 
     /// How long a killed thread may yet run in a callee, in ns. The time alone does not say that its callee has had any: with
@@ -71,20 +90,70 @@ impl Thread {
         let by_time = deadline.saturating_sub(now);
         // Its callee has said that it is done.
         let in_system = deadline != 0 && self.domain().text.owner().user == USER_SYSTEM;
-        if !in_system && self.wait.lock().life.turn() >= self.kill_turn.load(Ordering::SeqCst) {
+        if !in_system && self.wait.lock().life.turn() >= self.kill.turn.load(Ordering::SeqCst) {
             return by_time;
         }
         let more = if in_system { CALLEE_TIME_SYSTEM_NS - CALLEE_TIME_NS } else { 0 };
-        by_time.max((self.kill_time.load(Ordering::SeqCst) + more).saturating_sub(self.ran()))
+        by_time.max((self.kill.time.load(Ordering::SeqCst) + more).saturating_sub(self.ran()))
     }
 
     /// Ends the thread as soon as it executes its own task's text; in a callee it has a bounded time (architecture 14).
     pub fn kill(self: &Arc<Thread>) {
-        if self.killed.swap(true, Ordering::SeqCst) {
+        if self.begins_to_end() || self.is_left_no_more() {
+            self.hears_that_it_ends();
+        }
+    }
+
+    /// The same with its whole task. One that waits in its own text is left there for the time being: of a task with many not all are ready at once, each
+    /// with much to give back, before others who are. Nobody has it go on by the short way, so it executes nothing more.
+    pub fn kill_with_task(self: &Arc<Thread>) {
+        if !self.begins_to_end() {
             return;
         }
-        let deadline = self.has_its_time();
-        self.inner.lock().gate.tell(attention::KILLED);
+        self.kill.is_left.store(true, Ordering::SeqCst);
+        self.card.do_not_lie();
+        if !self.waits_in_its_text() && self.is_left_no_more() {
+            self.hears_that_it_ends();
+        }
+    }
+
+    /// One that was left where it waits ends now. Whether it was.
+    pub fn goes_with_task(self: &Arc<Thread>) -> bool {
+        let goes = self.is_left_no_more();
+        if goes {
+            self.hears_that_it_ends();
+        }
+        goes
+    }
+
+    /// Whether it was killed, and nobody is to end this wait of it but who ends its task's threads one after another.
+    pub fn is_left(&self) -> bool {
+        self.kill.is_left.load(Ordering::SeqCst)
+    }
+
+    fn is_left_no_more(&self) -> bool {
+        self.kill.is_left.swap(false, Ordering::SeqCst)
+    }
+
+    /// (A scheduler's processor does not wait for others.)
+    fn waits_in_its_text(&self) -> bool {
+        let waits = self.wait.lock().life.phase() == Phase::Waiting;
+        waits && self.seat.load(Ordering::SeqCst) == NO_SEAT && self.in_own_text(&mut self.inner.lock())
+    }
+
+    /// It is killed from here on. Whether it was not before.
+    fn begins_to_end(&self) -> bool {
+        let is_first = !self.kill.is_so.swap(true, Ordering::SeqCst);
+        if is_first {
+            self.has_its_time();
+            self.inner.lock().gate.tell(attention::KILLED);
+        }
+        is_first
+    }
+
+    /// It ends where it waits, or its callee hears of it; or its processor looks around.
+    fn hears_that_it_ends(self: &Arc<Thread>) {
+        let deadline = self.kill_deadline();
         let (ticket, processor) = {
             let wait = self.wait.lock();
             let processor = &machine().processors[self.processor.load(Ordering::SeqCst)];
@@ -107,13 +176,12 @@ impl Thread {
         }
     }
 
-    /// Its callee has so long from now on; until when at least.
-    fn has_its_time(&self) -> u64 {
+    /// Its callee has so long from now on.
+    fn has_its_time(&self) {
         let deadline = arch::time::now() + CALLEE_GRACE_NS;
-        self.kill_turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
-        self.kill_time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
-        self.kill_deadline.store(deadline, Ordering::SeqCst);
-        deadline
+        self.kill.turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
+        self.kill.time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
+        self.kill.deadline.store(deadline, Ordering::SeqCst);
     }
 
     /// What the kernel has done on its turns for its own task's end, which is once, was no time of a callee's.
@@ -207,7 +275,7 @@ impl Thread {
 
     /// The callee itself has said that it is done with this killed thread.
     pub fn end_of_grace(&self) {
-        [&self.kill_deadline, &self.kill_turn].into_iter().for_each(|limit| limit.store(0, Ordering::SeqCst));
+        [&self.kill.deadline, &self.kill.turn].into_iter().for_each(|limit| limit.store(0, Ordering::SeqCst));
         machine().processors[self.processor.load(Ordering::Relaxed)].attend();
     }
 
@@ -294,5 +362,9 @@ impl Thread {
         self.task.thread_gone(self.number, code);
         self.waiters.wake_all();
         watch::ended(self);
+        if self.task.is_dead() {
+            // In its place.
+            self.task.rouse(1);
+        }
     }
 }
