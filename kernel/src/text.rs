@@ -29,6 +29,8 @@ use scan::{Rules, Summary};
 
 /// Pages that are looked through with interrupts off.
 const SCAN_SLICE: u64 = 64;
+/// Sections whose lists forget a text that is no more, at a time.
+const NAMES_AT_ONCE: usize = 8;
 /// Records that are cleared in the time in which a thread is looked at.
 const RECORDS_A_STEP: usize = 16;
 
@@ -315,11 +317,12 @@ fn forget_calls(inner: &mut Inner, text: &Section, bindings: u64) -> Option<usiz
     Some(there as usize)
 }
 
-/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights. Before it may.
-pub fn forget_text(text: &Section) {
-    let names = core::mem::take(&mut *text.named_by.lock());
-    for section in names.into_iter().filter_map(|base| Section::named(base).ok()) {
-        // However many they are.
+/// Entries that name a text end with it: whatever text comes to lie at its address later starts without rights. Before it may; as many as a program has sections, so
+/// some at a time. Whether there are no more.
+pub fn forget_some_names(text: &Section) -> bool {
+    for _ in 0..NAMES_AT_ONCE {
+        let Some(base) = text.named_by.lock().pop_first() else { return true };
+        let Ok(section) = Section::named(base) else { continue };
         sched::breathe();
         let mut state = section.state.lock();
         let change = state.acl.forget_text(text.base);
@@ -331,6 +334,7 @@ pub fn forget_text(text: &Section) {
             view::leave_all(&section);
         }
     }
+    false
 }
 
 /// Wakes every thread that waits while it executes a text that has ended; who has called on from there has a bounded time. The text's

@@ -130,7 +130,6 @@ impl Section {
         }
         drop(state);
         if self.is_text() {
-            text::forget_text(self);
             self.give_up_keys();
         }
         view::leave_all(self);
@@ -154,15 +153,16 @@ impl Section {
             let Some(binding) = self.bindings.lock().pop() else { break };
             binding.iter().for_each(|binding| _ = binding.end());
         }
+        let is_free = !self.is_text() || text::forget_some_names(self);
         let is_bound = !self.bindings.lock().is_empty();
         let mut state = self.state.lock();
         if state.len == 0 {
-            return !is_bound;
+            return !is_bound && is_free;
         }
         let mut len = state.cut_to(0);
         let shorter = self.set_len_some(&mut state, &mut len);
         shorter.flush(self, state);
-        len == 0 && !is_bound
+        len == 0 && !is_bound && is_free
     }
 
     /// Nothing is left of what it had.
