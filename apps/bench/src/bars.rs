@@ -103,6 +103,7 @@ const BARS: &[(u64, &[&str])] = &[
             "round-trip by validate",
             "round-trip by validate-by-the-tasks",
             "round-trip by validate-load-then-store",
+            "round-trip by validate-three-in-turn",
             "round-trip by validate-two-in-turn",
             "round-trip by validated-before",
             "structure_end by light",
@@ -174,7 +175,6 @@ const BARS: &[(u64, &[&str])] = &[
     (
         16_000,
         &[
-            "round-trip by validate-three-in-turn",
             "round-trip by validate-four-in-turn",
             "ends_post",
             "gate_return",
