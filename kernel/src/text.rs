@@ -30,7 +30,7 @@ use scan::{Rules, Summary};
 /// Pages that are looked through with interrupts off.
 const SCAN_SLICE: u64 = 64;
 /// Sections whose lists forget a text that is no more, at a time.
-const NAMES_AT_ONCE: usize = 8;
+const NAMES_AT_ONCE: usize = 32;
 /// Records that are cleared in the time in which a thread is looked at.
 const RECORDS_A_STEP: usize = 16;
 
