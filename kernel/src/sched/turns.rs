@@ -171,6 +171,8 @@ pub fn in_steps(thread: Saved<'_>, go_on: impl FnOnce(Option<u64>) -> Result<Ste
 struct Rest {
     /// Asked on each way out; it is this thread's own affair.
     is_some: AtomicBool,
+    /// The last turn on which some was done.
+    turn: AtomicU64,
     first: Mutex<(Option<Arc<Section>>, Option<Arc<Task>>)>,
 }
 
@@ -245,6 +247,7 @@ pub fn does_some(thread: &Thread) -> bool {
     }
     // (What interrupts leave meanwhile says so again.)
     rest.is_some.store(false, Ordering::Relaxed);
+    let (turn, ran) = (thread.wait.lock().life.turn(), thread.ran());
     if let Some(section) = rest.pop() {
         if section.dissolve_some() {
             section.is_dissolved();
@@ -254,9 +257,6 @@ pub fn does_some(thread: &Thread) -> bool {
     } else if let Some(task) = rest.pop_task() {
         if task.end_some() {
             task.in_hand().store(false, Ordering::Relaxed);
-            if Arc::ptr_eq(&task, &thread.task) {
-                thread.has_its_time_anew();
-            }
         } else {
             rest.push_task(task);
         }
@@ -264,6 +264,8 @@ pub fn does_some(thread: &Thread) -> bool {
         return false;
     }
     rest.is_some.store(true, Ordering::Relaxed);
+    let is_another = rest.turn.swap(turn, Ordering::Relaxed) != turn;
+    thread.has_worked(u64::from(is_another), thread.ran().saturating_sub(ran));
     breathe();
     true
 }

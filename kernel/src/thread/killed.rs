@@ -184,10 +184,15 @@ impl Thread {
         self.kill.deadline.store(deadline, Ordering::SeqCst);
     }
 
-    /// What the kernel has done on its turns for its own task's end, which is once, was no time of a callee's.
-    pub fn has_its_time_anew(&self) {
-        if self.is_killed() && self.kill_deadline() != 0 {
-            self.has_its_time();
+    /// What the kernel has done on its turns for what it has ended (so many more turns, for so long) was no time of a callee's, whom it has called for that.
+    pub fn has_worked(&self, turns: u64, ns: u64) {
+        if !self.is_killed() {
+            return;
+        }
+        let is_set = |deadline: u64| (deadline != 0 && deadline != u64::MAX).then(|| deadline.saturating_add(ns));
+        if self.kill.deadline.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_set).is_ok() {
+            self.kill.turn.fetch_add(turns, Ordering::SeqCst);
+            self.kill.time.fetch_add(ns, Ordering::SeqCst);
         }
     }
 
