@@ -160,6 +160,11 @@ impl Pager {
         self.text.upgrade().filter(|text| !text.is_dead())
     }
 
+    /// Whether that has ended, or its task has, whose texts nobody comes into any more. Call without locks.
+    fn is_closed(&self) -> bool {
+        self.text().is_none_or(|text| text.is_closed())
+    }
+
     /// Whether its gate is there.
     fn lives(&self, text: &Section) -> bool {
         let now = text.callers.generation();
@@ -214,7 +219,15 @@ pub fn repeat(thread: &Arc<Thread>, domain: &Arc<Domain>, call: (u64, u64), abse
         Some(result) => result == Err(Error::Absent),
         None => thread.registers(|r| r.vector == VECTOR_SYSCALL && r.rax == Error::Absent.word()),
     };
-    let Some(place) = domain.locate(address).filter(|_| is_refused) else { return result };
+    if !is_refused {
+        return result;
+    }
+    let Some(place) = domain.locate(address) else {
+        // It was refused to be made again, and what was there has gone meanwhile.
+        let gone = Err(Error::BadAddress);
+        thread.answer(gone);
+        return Some(gone);
+    };
     let in_window = place.window.is_some();
     let access = if write { Access::Write } else { Access::Read };
     let missed = Missed { section: place.section.clone(), offset: place.offset, address, access, in_window, call: Some(call) };
@@ -280,7 +293,11 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, declined: Opt
         return Err(no_room);
     }
     let mut key = Some(Key { page, of });
-    if pager.flags & flag::VALID_BEFORE != 0 && (who == Who::Section || may_validate(thread, domain, &pager, &missed.section)) {
+    let validates_before = pager.flags & flag::VALID_BEFORE != 0 && (who == Who::Section || may_validate(thread, domain, &pager, &missed.section));
+    if validates_before {
+        if pager.is_closed() {
+            return Err(missed.denial(cause::PAGER, why::DEAD));
+        }
         key = None;
         make_valid(&missed)?;
     } else {
@@ -302,7 +319,7 @@ fn ask(thread: &Arc<Thread>, domain: &Arc<Domain>, missed: Missed, declined: Opt
     };
     entered.map_err(|served| {
         release(&served);
-        no_room
+        if served.pager.is_closed() { served.missed.denial(cause::PAGER, why::DEAD) } else { no_room }
     })
 }
 
