@@ -52,6 +52,8 @@ const TRIES: usize = 20;
 const SEEN: usize = 5;
 /// Texts, posts and other sections beside.
 const MANY: u64 = 60;
+/// Threads, more than end at a time.
+const WAITING: u64 = 40;
 /// What there may be more afterwards: programs lie elsewhere each time, and views have a table more for that now and then.
 const MOST: u64 = 24 * PAGE;
 const PATIENCE_NS: u64 = 20_000_000_000;
@@ -300,6 +302,15 @@ fn asked() -> Outcome {
     row.into_iter().try_for_each(Section::delete).map_err(doing("delete"))
 }
 
+/// A thread that waits until its program ends.
+fn waits(n: u64) {
+    match n % 3 {
+        0 => thread::park(),
+        1 => time::sleep_ns(u64::MAX),
+        _ => _ = Post::any().and_then(|post| post.receive(u64::MAX)),
+    }
+}
+
 /// A program with much memory that ends: killed, by its exit, or with its last thread; or that is killed where it touches `base`.
 pub fn hoard(post: u64, way: u64, len: u64, base: u64) -> i32 {
     // Much of everything else, too: each text is heard of, and each thing goes, by itself.
@@ -307,6 +318,10 @@ pub fn hoard(post: u64, way: u64, len: u64, base: u64) -> i32 {
     let all = || text().and_then(|()| Post::any().map(drop)).and_then(|()| data(PAGE).map(core::mem::forget));
     if len == 0 && (0..MANY).any(|_| all().is_err()) {
         return 4;
+    }
+    // It would not end with the first one.
+    if len == 0 && way < 2 && (0..WAITING).any(|n| thread::spawn(move || waits(n), 0).map(core::mem::forget).is_err()) {
+        return 5;
     }
     let Ok(_long) = filled(if len == 0 { LONG } else { len }) else { return 1 };
     if Post(post).send(0, [0; 6], None).is_err() {
