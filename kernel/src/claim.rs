@@ -201,13 +201,13 @@ fn refused(domain: &Domain, place: &Place, right: Rights) -> Error {
 /// does that, and interrupts that come meanwhile, may want that; nor does he look for loans, but has found the question `lent` before);
 const AT_ONCE: u8 = 0;
 /// it is as if the page were absent: the call is made again, as it was made, and others have their turns meanwhile;
-const AGAIN: u8 = 1;
+pub const AGAIN: u8 = 1;
 /// it is waited for: by who does this for no call, or has changed something already.
 const WAITS: u8 = 2;
 
 /// Walks a claimed range page by page: `each(frame, offset in frame, offset in range, length)` runs under the section's
-/// lock, so that a right that was taken away is not used after its taker has been told.
-fn walk<const HOW: u8>(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
+/// lock, so that a right that was taken away is not used after its taker has been told. Whoever copies says so.
+pub fn walk<const HOW: u8>(domain: &Domain, address: u64, len: u64, rights: Rights, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
     walk_as::<HOW>(domain, address, len, rights, None, each)
 }
 
@@ -283,11 +283,6 @@ fn walk_as<const HOW: u8>(
 /// Copies bytes from a program's memory, for a call that has changed nothing yet.
 pub fn read(domain: &Domain, address: u64, to: &mut [u8]) -> Result<(), Error> {
     read_as::<AGAIN>(domain, address, to)
-}
-
-/// The same piece by piece, each with the frame, where in that, where in all, and how long. Whoever calls says that he has copied.
-pub fn read_pieces(domain: &Domain, address: u64, len: u64, each: impl FnMut(&Frame, usize, usize, usize)) -> Result<(), Error> {
-    walk::<AGAIN>(domain, address, len, Rights::READ, each)
 }
 
 /// The same for anybody else.

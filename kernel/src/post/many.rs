@@ -62,7 +62,8 @@ pub fn send(thread: &Arc<Thread>, d: &Domain, post: u64, from: u64, count: u64, 
 /// Word by word, of which one may lie on two pages.
 fn read(d: &Domain, from: u64, rooms: &[u32]) -> Result<(), Error> {
     let mut word = [0; size_of::<u64>()];
-    claim::read_pieces(d, from, (rooms.len() * WORDS * word.len()) as u64, |frame, offset, at, len| {
+    let len = (rooms.len() * WORDS * word.len()) as u64;
+    claim::walk::<{ claim::AGAIN }>(d, from, len, Rights::READ, |frame, offset, at, len| {
         let mut done = 0;
         while done < len {
             let (number, within) = ((at + done) / word.len(), (at + done) % word.len());
