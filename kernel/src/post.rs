@@ -31,6 +31,7 @@ use spin::Once;
 mod doze;
 mod ended;
 mod ends;
+mod further;
 mod had;
 pub mod limit;
 pub mod loan;
@@ -144,7 +145,6 @@ fn with<T>(
 ) -> Result<T, Error> {
     let owner = d.text.owner();
     let sends = posts.iter().any(|(_, right)| *right == Rights::CALL);
-    let among = posts.len() > 1 && !sends;
     let known = || pool().known(thread.part.record(), d.number, 0).map_or(0, |known| known.account());
     let account = if sends { account(&owner).unwrap_or(0) } else { known() };
     let mut receiver = thread.part.record();
@@ -167,7 +167,7 @@ fn with<T>(
         let mut all = [Permit::default(); SEVERAL_MAX as usize];
         for (permit, (post, right)) in all.iter_mut().zip(posts) {
             let number = number(machine().node, *post).ok_or(Error::NotFound)?;
-            *permit = pool().permit_for(&by, (number, *post), (*right, among), || named(*post)?.0.check(d, *right))?;
+            *permit = pool().permit_for(&by, (number, *post), *right, || named(*post)?.0.check(d, *right))?;
         }
         match call(&by, &all[..posts.len()]) {
             Err(Error::Changed) => {}

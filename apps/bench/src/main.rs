@@ -9,6 +9,7 @@ mod apart;
 mod apps;
 mod asked;
 mod at_once;
+mod backs;
 mod bars;
 mod beside;
 mod calls;

@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{alone, beside, clock, lending, many, service, two};
+use crate::{alone, backs, beside, clock, lending, many, service, two};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -131,6 +131,7 @@ impl Game<'_> {
             self.beside_idle()?;
         }
         self.at_two_posts()?;
+        backs::run(self)?;
         two::run(self)?;
         lending::run(self)?;
         alone::run(self)?;
@@ -192,7 +193,7 @@ impl Game<'_> {
     }
 
     /// Rounds of a plan of their own, with a partner who sends and receives by a call each.
-    fn beside_woken(
+    pub fn beside_woken(
         &self,
         way: &str,
         plan: Plan,

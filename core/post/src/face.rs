@@ -1,6 +1,7 @@
 //! As who a thread sends and receives while it executes a text, and what the lists of posts allowed it there: found out once, so
 //! that a message costs a look at an access list only the first time, and after a change.
 
+use crate::further::{self, Which};
 use crate::message::{Hands, Question, Sender};
 use crate::pool::{By, Caller, Permit, Pool};
 use crate::receive::Step;
@@ -12,26 +13,19 @@ use abi::{Error, Rights};
 /// Texts of one thread that are kept, by the domain's number: its own program and one that it calls do not push each other out.
 pub(crate) const FACES: usize = 2;
 
-/// Permits that are kept of each.
+/// Permits of each that are at hand, by the numbers of their posts: four to send, four to receive. (Others are kept further away: `further.rs`.)
 const KEPT: usize = 8;
 
-/// A permit, by the name that the post has for programs.
+/// A permit in a word, by the name that the post has for programs.
 #[derive(Debug, Default)]
 struct Kept {
     name: AtomicU64,
-    epoch: AtomicU64,
-    post: AtomicU32,
+    word: AtomicU64,
 }
 
 impl Kept {
-    #[inline(always)]
-    fn permit(&self, needed: Rights) -> Permit {
-        Permit::new(self.post.load(Ordering::Relaxed), self.epoch.load(Ordering::Relaxed), needed)
-    }
-
-    fn set(&self, name: u64, permit: &Permit) {
-        self.epoch.store(permit.epoch, Ordering::Relaxed);
-        self.post.store(permit.post(), Ordering::Relaxed);
+    fn set(&self, name: u64, word: u64) {
+        self.word.store(word, Ordering::Relaxed);
         self.name.store(name, Ordering::Relaxed);
     }
 }
@@ -48,10 +42,16 @@ pub(crate) struct Face {
     permits: [Kept; KEPT],
 }
 
+/// Which one is that of this domain.
+#[inline(always)]
+fn number(domain: u32) -> usize {
+    domain as usize % FACES
+}
+
 /// Distance of the names of posts.
 const STEP: u64 = abi::layout::GRANULE;
 
-/// A name that is never looked for at this place, nor is it a [moved] one's: where no permit is kept. (A caller may name anything, 0 too.)
+/// A name that is never looked for at this place: where no permit is kept. (A caller may name anything, 0 too.)
 fn nowhere(at: usize) -> u64 {
     (at as u64 / 2 + 2) * STEP
 }
@@ -59,12 +59,6 @@ fn nowhere(at: usize) -> u64 {
 fn place(name: u64, needed: Rights) -> usize {
     // A sender's and a receiver's permit for the same post are different ones.
     (name / STEP * 2 + u64::from(needed == Rights::READ)) as usize % KEPT
-}
-
-/// How a receiver's permit is called in a sender's place, where it is if another receiver's has put it out. Nobody looks for that name there: of a name and its complement
-/// one is an even number of steps and the other an odd one, so their places are two.
-fn moved(name: u64) -> u64 {
-    !name
 }
 
 impl Face {
@@ -81,30 +75,23 @@ impl Face {
         self.domain.store(by.domain + 1, Ordering::SeqCst);
     }
 
-    /// The permit that is kept for a post of this name.
+    /// The permit for a post of this name, if it is at hand.
     #[inline(always)]
     fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         let kept = &self.permits[place(name, needed)];
-        let permit = kept.permit(needed);
+        let permit = further::permit(kept.word.load(Ordering::Relaxed), needed);
         (kept.name.load(Ordering::Relaxed) == name).then_some(permit)
     }
 
-    /// The same of a receiver who waits at several posts, whose permits have more room.
-    fn permit_among(&self, name: u64) -> Option<Permit> {
-        let kept = &self.permits[place(name, Rights::CALL)];
-        let is_moved = || kept.name.load(Ordering::Relaxed) == moved(name);
-        self.permit(name, Rights::READ).or_else(|| is_moved().then(|| kept.permit(Rights::READ)))
-    }
-
-    /// Keeps a permit; `among`: one of several, so one of the others that is put out goes elsewhere.
-    fn keep(&self, name: u64, permit: &Permit, needed: Rights, among: bool) {
+    /// The word of the one that is in the place of this name; 0: none.
+    fn before(&self, name: u64, needed: Rights) -> u64 {
         let at = place(name, needed);
         let kept = &self.permits[at];
-        let before = kept.name.load(Ordering::Relaxed);
-        if among && before != name && before != nowhere(at) {
-            self.permits[place(before, Rights::CALL)].set(moved(before), &kept.permit(needed));
-        }
-        kept.set(name, permit);
+        if kept.name.load(Ordering::Relaxed) == nowhere(at) { 0 } else { kept.word.load(Ordering::Relaxed) }
+    }
+
+    fn keep(&self, name: u64, needed: Rights, word: u64) {
+        self.permits[place(name, needed)].set(name, word);
     }
 
     pub fn forget(&self) {
@@ -135,7 +122,11 @@ impl<'a> Who<'a> {
 
     #[inline(always)]
     fn face(&self) -> &'a Face {
-        &self.me.faces[self.domain as usize % FACES]
+        &self.me.faces[number(self.domain)]
+    }
+
+    fn which(&self, needed: Rights) -> Which {
+        Which { face: number(self.domain), needed }
     }
 }
 
@@ -179,15 +170,39 @@ impl Known<'_> {
         self.by.account()
     }
 
-    /// The permit for one right that it has had before, for the post that programs know by this name. It may be good no more.
+    /// The permit for one right that it has had before, for the post that programs know by this name, if it is at hand. It may be good no more.
     #[inline(always)]
     pub fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         self.by.face().permit(name, needed)
     }
 
-    /// The permit to receive at this post and others.
-    pub fn permit_among(&self, name: u64) -> Option<Permit> {
-        self.by.face().permit_among(name)
+    /// The same of the post of this number where it is kept further away.
+    pub fn permit_further(&self, post: u32, needed: Rights) -> Option<Permit> {
+        self.by.me.further.find(post, self.by.which(needed))
+    }
+
+    /// The one for the post of this number and name comes to be at hand. Whether that was to be done; `None`: there is none. By the thread's own processor, with interrupts off.
+    pub fn fetch(&self, (post, name): (u32, u64), needed: Rights) -> Option<bool> {
+        let (face, which) = (self.by.face(), self.by.which(needed));
+        if face.permit(name, needed).is_some() {
+            return Some(false);
+        }
+        let word = self.by.me.further.exchange(post, which, face.before(name, needed))?;
+        face.keep(name, needed, word);
+        Some(true)
+    }
+
+    /// It has been given this one, and has it at hand from now on. What that puts out of its place is kept further away, if it is good.
+    fn keep(&self, (post, name): (u32, u64), needed: Rights, permit: &Permit) {
+        let (face, further, which) = (self.by.face(), &self.by.me.further, self.by.which(needed));
+        let (before, is_good) = (face.before(name, needed), |permit: &Permit| self.pool.is_good(permit));
+        let is_other = further::permit(before, needed).post() != post;
+        // One that was kept of the same post goes.
+        _ = further.exchange(post, which, 0);
+        if before != 0 && is_other && is_good(&further::permit(before, needed)) {
+            further.keep(before, which, is_good);
+        }
+        face.keep(name, needed, further::word(permit));
     }
 
     /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
@@ -244,7 +259,7 @@ impl Known<'_> {
 
 impl Pool {
     fn face(&self, receiver: u32, domain: u32) -> &Face {
-        &self.receiver(receiver).faces[domain as usize % FACES]
+        &self.receiver(receiver).faces[number(domain)]
     }
 
     /// From now on [`Pool::known`] knows this one.
@@ -252,6 +267,7 @@ impl Pool {
         let face = self.face(by.receiver, by.domain);
         let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1 && face.sender() == by.sender;
         if !is_known || face.account.load(Ordering::Relaxed) != by.account {
+            self.receiver(by.receiver).further.forget(number(by.domain));
             face.introduce(by);
         }
     }
@@ -260,7 +276,7 @@ impl Pool {
     #[inline(always)]
     pub fn known(&self, receiver: u32, domain: u32, processor: usize) -> Option<Known<'_>> {
         let me = self.receiver(receiver);
-        let face = &me.faces[domain as usize % FACES];
+        let face = &me.faces[number(domain)];
         if face.domain.load(Ordering::SeqCst) != domain + 1 {
             return None;
         }
@@ -270,7 +286,7 @@ impl Pool {
     /// The thread has no domain of this number any more.
     pub fn forget_domain(&self, receiver: u32, domain: u32) {
         if let Some(one) = self.receivers.get(receiver as usize) {
-            let face = &one.faces[domain as usize % FACES];
+            let face = &one.faces[number(domain)];
             if face.domain.load(Ordering::SeqCst) == domain + 1 {
                 face.forget();
             }
@@ -284,7 +300,7 @@ impl Pool {
     }
 
     /// The caller's permit for one right at a post of this number and name. Where none is kept that is good, `check` asks the
-    /// access list. `among`: it is to receive there and elsewhere.
+    /// access list.
     ///
     /// # Errors
     /// `NotFound`: nobody has the post; those of `check`.
@@ -292,18 +308,17 @@ impl Pool {
         &self,
         by: &Caller,
         (post, name): (u32, u64),
-        (needed, among): (Rights, bool),
+        needed: Rights,
         check: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Permit, Error> {
-        let face = self.face(by.receiver, by.domain);
-        let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1;
-        let kept = if among { face.permit_among(name) } else { face.permit(name, needed) };
-        if let Some(permit) = kept.filter(|permit| is_known && self.is_good(permit)) {
+        let known = self.known(by.receiver, by.domain, by.processor);
+        let kept = known.and_then(|known| known.permit(name, needed).or_else(|| known.permit_further(post, needed)));
+        if let Some(permit) = kept.filter(|permit| self.is_good(permit)) {
             return Ok(permit);
         }
         let permit = self.permit(post, needed, check)?;
-        if is_known {
-            face.keep(name, &permit, needed, among);
+        if let Some(known) = known {
+            known.keep((post, name), needed, &permit);
         }
         Ok(permit)
     }

@@ -8,6 +8,7 @@ mod account;
 mod alone;
 mod face;
 mod free;
+mod further;
 mod lent;
 mod limit;
 mod lock;

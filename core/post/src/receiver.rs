@@ -1,6 +1,7 @@
 //! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
 
 use crate::face::{FACES, Face};
+use crate::further::Further;
 use crate::limit::Limit;
 use crate::message::{Body, Envelope, Hands, Letter, Question};
 use crate::pool::Woken;
@@ -85,6 +86,7 @@ pub(crate) struct Receiver {
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     pub faces: [Face; FACES],
+    pub further: Further,
     /// The domain that it waits in; whoever takes rights away reads it meanwhile.
     domain: AtomicU32,
     /// How many of the places this wait uses, or is about to.
@@ -101,6 +103,10 @@ pub(crate) struct Receiver {
     /// Of a record that is free.
     pub next: AtomicU32,
 }
+
+/// There is one for each piece of the kernel's heap of nine times so many bytes: what it takes everybody pays.
+#[cfg(not(test))]
+const _: () = assert!(size_of::<Receiver>() <= 896);
 
 impl Receiver {
     /// Of the wait that begins next.

@@ -105,6 +105,7 @@ syscall_entry:                                      # interrupts are off and DF,
     je epc_out
     cmp $THREAD_NEXT, %rax                          # one thread passes the processor on to another: pass.S
     je pass_on
+post_calls:
     cmp $POST_CALL, %rax                            # a message, and a wait for the next one: post.S
     je post_on
     cmp $POST_ANSWER, %rax

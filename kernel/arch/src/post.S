@@ -88,6 +88,13 @@ post_done:
     pop %r11
     pop %rsp
     jmp syscall_slow
+.globl post_again
+post_again:                                         # nothing has been done, and what the call lacked is there now
+    take_message
+    pop %rcx
+    pop %r11
+    pop %rsp
+    jmp post_calls
 post_to:                                            # rax = the card of the one that comes; the stack begins with its registers
     mov %rax, %r8
     movabs $ALIAS + HEAD_PAGE, %r9

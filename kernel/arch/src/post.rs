@@ -261,6 +261,15 @@ impl Way {
     }
 }
 
+impl Frame {
+    /// Nothing was done; its call is made once more, from the beginning.
+    #[inline(always)]
+    pub fn call_again(&mut self) -> ! {
+        // SAFETY: as `Way::Refused` does; there all registers are had from the frame, and it goes on where it came in.
+        unsafe { asm!("mov rsp, {}", "jmp post_again", in(reg) core::ptr::from_mut(self), options(noreturn)) }
+    }
+}
+
 /// Called by `post.S` with what the running thread goes on with, if it does.
 #[unsafe(no_mangle)]
 extern "C" fn post_left(frame: &Frame) -> *const Registers {

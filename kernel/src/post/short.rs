@@ -2,6 +2,7 @@
 //! it still runs until that settles. Here is what the short way decides, and what settling does about it.
 
 use super::doze::{self, Doze};
+use super::further::{further, look_further};
 use super::{Ended, Part, fail, kept, limit, loan, may_receive, pool, put_by, say, several, wake};
 use crate::machine::machine;
 use crate::processor::{Processor, here};
@@ -21,10 +22,10 @@ use arch::time;
 use core::sync::atomic::Ordering;
 
 /// The calls that take it.
-const SEND: u64 = abi::calls::number("post_send");
-const RECEIVE: u64 = abi::calls::number("post_receive");
-const CALL: u64 = abi::calls::number("post_call");
-const ANSWER: u64 = abi::calls::number("post_answer");
+pub(super) const SEND: u64 = abi::calls::number("post_send");
+pub(super) const RECEIVE: u64 = abi::calls::number("post_receive");
+pub(super) const CALL: u64 = abi::calls::number("post_call");
+pub(super) const ANSWER: u64 = abi::calls::number("post_answer");
 
 /// The registers of a thread on the short way: what is sent is in them, and whoever goes on in its place finds it there.
 struct Left<'a> {
@@ -182,9 +183,8 @@ fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
     let mut hands = Carrier::new(frame, own);
     let sent = sent(&mut hands, domain, own);
     let Left { frame, woken, .. } = hands.left;
-    // Of what is refused nothing was done: the kernel proper says why.
     if sent.is_none() {
-        Way::Refused.go(frame);
+        look_further(frame, domain, own);
     }
     (frame.rax, frame.rdx) = (0, 0);
     leave(woken.filter(|woken| !put_by::put(woken))).go(frame)
@@ -215,7 +215,7 @@ fn receive_of<const LIMITED: bool>(frame: &mut Frame, domain: u32, own: &'static
     let permits = |by: &Known| {
         let mut all = [Permit::default(); SEVERAL_MAX as usize];
         for (permit, name) in all.iter_mut().zip(&names[..count as usize]) {
-            *permit = by.permit_among(*name)?;
+            *permit = by.permit(*name, Rights::READ).or_else(|| further(by, *name))?;
         }
         Some(all)
     };
@@ -255,7 +255,7 @@ fn make<const LIMITED: bool, const ALONE: bool, P>(
 ) -> ! {
     let processor = arch::percpu::index();
     let Some(by) = pool().known(own.record(), domain, processor) else { Way::Refused.go(frame) };
-    let Some(permits) = permits(&by) else { Way::Refused.go(frame) };
+    let Some(permits) = permits(&by) else { look_further(frame, domain, own) };
     let until = if LIMITED { time::now().checked_add(frame.rdx) } else { None };
     if until.is_some_and(|until| !by.limit(until)) {
         pool().no_limit(own.record());

@@ -352,7 +352,7 @@ fn who_is_known_sends_and_receives_with_one_lock_each() {
             assert_eq!(known(&a).send(post, 0, &mut Own::new(&sent)), expected);
         }
         // A post for the answer is one at which it may receive, as far as is known.
-        let get = |rights| pool.permit_for(&b.by(), (1, NAME), (rights, false), || Ok(())).map(drop);
+        let get = |rights| pool.permit_for(&b.by(), (1, NAME), rights, || Ok(())).map(drop);
         assert_eq!((get(Rights::CALL), known(&b).allowed(NAME, Rights::READ)), (Ok(()), None));
         assert_eq!((get(Rights::READ), known(&b).allowed(NAME, Rights::READ)), (Ok(()), Some(1)));
         pool.changed(1, |_| Ok(()), |woken| panic!("{woken:?}"));
