@@ -350,9 +350,7 @@ fn task_end(d: &Domain, number: u64, code: u64) -> Result<u64, Error> {
     }
     task.exit_with(exit::EXITED, code);
     // The personality is the callee here, and it has said that it is done with the thread.
-    for thread in task.threads.lock().values() {
-        thread.end_of_grace();
-    }
+    sched::in_stretches(task.each_thread(), |thread| thread.end_of_grace());
     Ok(0)
 }
 

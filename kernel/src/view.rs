@@ -70,7 +70,7 @@ const PLACES_AT_ONCE: usize = 4;
 const STEPS_AT_ONCE: usize = 2048;
 
 /// Tables of a view that goes with interrupts off.
-const TABLES_AT_ONCE: u64 = 64;
+const TABLES_AT_ONCE: u64 = 8;
 
 /// Most registrations of one view.
 const KNOWN_MAX: usize = 4096;

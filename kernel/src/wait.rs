@@ -211,7 +211,11 @@ pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error
         let place = *list.waiters.range((key, 0)..=(key, came)).next()?.0;
         list.waiters.remove(&place)
     };
-    let wake = |waiter: Waiter| woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0))));
+    let wake = |waiter: Waiter| {
+        // Who ends has no use for it.
+        let counts = !waiter.thread.is_left();
+        woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0)) && counts));
+    };
     sched::in_stretches(core::iter::from_fn(next), wake);
     Ok(woken.get())
 }

@@ -122,6 +122,13 @@ pub fn runs(processor: usize, thread: u64, own_turn: bool) {
     }
 }
 
+/// The threads that run on the processors.
+pub fn who_runs() -> impl Iterator<Item = u64> {
+    let page = &info::running().0;
+    let all = (0..machine().processors.len()).map(|processor| page[processor * STEP].load(Ordering::Acquire));
+    all.filter(|thread| *thread != 0)
+}
+
 /// The thread that runs on a processor, and on whose turn, if that is another's.
 pub fn borrows(processor: usize) -> Option<(u64, u64)> {
     let page = &info::running().0;

@@ -2,15 +2,18 @@
 //! in all of the views (SSS-24).
 
 use crate::handlers::{Done, say};
+use crate::server;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use musubi::Error;
 use musubi::abi::calls::stub;
 use musubi::abi::layout::PAGE;
 use musubi::abi::pager::supply;
 use musubi::abi::section::{flag, kind};
-use musubi::rt::section::{free, invalidate, validate};
-use musubi::rt::{Section, Trap, pager, probe, sync, thread, time};
+use musubi::interfaces::measure::MeasureClient;
+use musubi::rt::gate::ANYBODY;
+use musubi::rt::section::{self, free, invalidate, validate};
+use musubi::rt::{Bound, Section, Trap, pager, probe, sync, thread, time};
+use musubi::{AclEntry, Error, Rights};
 
 /// As many as are said beside the figures (`bars.rs`).
 const VIEWS: usize = 900;
@@ -26,11 +29,17 @@ pub fn calls() -> Done {
     let pages = say("pages", Section::create(PAGES * PAGE, PAGES * PAGE, kind::DATA, 0))?;
     let (hidden, base) = (secret.base(), pages.base());
     (0..PAGES).for_each(|page| probe::write(base + page * PAGE));
+    // All see this thread's stack, too.
+    let word = AtomicU64::new(1);
+    let below = word.as_ptr() as u64;
+    let stack = say("the stack", section::info(below))?.base;
+    say("its list", section::grant(stack, &AclEntry { rights: Rights::READ.bits(), ..ANYBODY }))?;
     let mut crowd = Vec::new();
     let looks = move || {
         // Not this thread, which would keep that secret from then on.
         let _ = probe::read(hidden);
         (0..PAGES).for_each(|page| _ = probe::read(base + page * PAGE));
+        let _ = probe::read(below);
         SEEN.fetch_add(1, Ordering::SeqCst);
         let _ = sync::wait(&OVER, 0, PATIENCE_NS);
     };
@@ -44,12 +53,28 @@ pub fn calls() -> Done {
     let done = if SEEN.load(Ordering::SeqCst) < crowd.len() as u64 {
         Err(("their views", Error::TimedOut))
     } else {
-        with(pages)
+        on_a_stack().and_then(|()| with(pages))
     };
     OVER.store(1, Ordering::SeqCst);
     sync::wake(&OVER, u64::MAX);
     crowd.into_iter().for_each(|one| _ = one.join());
+    say("its list again", section::grant(stack, &AclEntry { rights: 0, ..ANYBODY }))?;
     done.and_then(|()| say("deleting the secret", secret.delete()))
+}
+
+/// Another program is called on the stack that all of them see: it is lent to that one, and taken back when the call returns.
+fn on_a_stack() -> Done {
+    let mut done = Ok(());
+    let met = server::with(|gate| {
+        done = MeasureClient::bind(gate).and_then(|client| {
+            let bound = Bound::bind_on_own_stack(client.on_callers_stack()?, 0)?;
+            bound.call(0, [0; 6])?;
+            bound.unbind()
+        });
+        Ok(())
+    });
+    say("a call on a stack", done)?;
+    met.map_err(|_| ("a program to call", Error::Refused))
 }
 
 /// What is done to pages that all of them see.

@@ -17,7 +17,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use arch::gate::{binding_of, domain_of, is_loose, records};
 use arch::time;
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use spin::Mutex;
 
@@ -202,11 +202,12 @@ impl Binding {
             Some(Lent::Back) | None => return true,
         }
         // First nobody can begin a call any more: not by a record that was checked before, nor one who is between two programs.
-        sched::in_stretches(threads_of(task), |thread| {
+        with_threads_of(task, |thread| {
             let inner = &mut *thread.inner.lock();
             if let Some(record) = self.record(inner) {
                 inner.gate.clear_record(record);
             }
+            false
         });
         processor::make_forget(u64::MAX, Scope::All);
         if self.is_any_under_way(task) {
@@ -221,25 +222,28 @@ impl Binding {
 
     /// Whether a thread of this task is in a call by this binding.
     fn is_any_under_way(&self, task: u64) -> bool {
-        let any = Cell::new(false);
-        let threads = threads_of(task).into_iter().take_while(|_| !any.get());
-        sched::in_stretches(threads, |thread| any.set(self.is_under_way(&thread.inner.lock())));
-        any.get()
+        let mut any = false;
+        with_threads_of(task, |thread| {
+            any = self.is_under_way(&thread.inner.lock());
+            any
+        });
+        any
     }
 
     /// Who sleeps until something comes to lie in the section would not hear that nothing can: a line is another program's to close.
     fn wake_holders(&self, args: &Section) {
-        let holders = RefCell::new(Vec::new());
-        sched::in_stretches(threads_of(self.target.owner().number), |thread| {
+        let mut holders = Vec::new();
+        with_threads_of(self.target.owner().number, |thread| {
             let inner = thread.inner.lock();
             let domain = inner.numbers.get(&self.target.base).and_then(|number| inner.domain_number(*number).ok());
             let holds = domain.is_some_and(|domain| domain.held.lock().as_ref().is_some_and(|held| core::ptr::eq(held.as_ptr(), args)));
             drop(inner);
             if holds {
-                holders.borrow_mut().push(thread);
+                holders.push(thread);
             }
+            false
         });
-        holders.into_inner().iter().for_each(|thread| _ = wait::rouse(thread));
+        holders.iter().for_each(|thread| _ = wait::rouse(thread));
     }
 
     fn is_under_way(&self, inner: &Inner) -> bool {
@@ -335,8 +339,11 @@ fn look_at_all() {
     }
 }
 
-fn threads_of(task: u64) -> Vec<Arc<Thread>> {
-    machine().tasks.find(task).map(|task| task.threads.lock().values().cloned().collect()).unwrap_or_default()
+/// Does so with each thread of a task, until it says that this is enough.
+fn with_threads_of(task: u64, mut does: impl FnMut(Arc<Thread>) -> bool) {
+    let Some(task) = machine().tasks.find(task) else { return };
+    let is_enough = Cell::new(false);
+    sched::in_stretches(task.each_thread().take_while(|_| !is_enough.get()), |thread| is_enough.set(does(thread)));
 }
 
 impl Inner {

@@ -11,7 +11,6 @@ use abi::section::kind;
 use abi::{Error, Rights};
 use ::pager::level;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 /// `section_pager`.
@@ -65,8 +64,7 @@ pub fn set_of_task(d: &Domain, task: u64, gate: u64, flags: u64) -> Result<u64, 
     drop(old);
     if is_noted_otherwise {
         // From now on what they make invalid is noted as the task's, or is not any more.
-        let threads: Vec<_> = task.threads.lock().values().cloned().collect();
-        sched::in_stretches(threads, |thread| thread.inner.lock().last.is_noted_otherwise());
+        sched::in_stretches(task.each_thread(), |thread| thread.inner.lock().last.is_noted_otherwise());
     }
     Ok(0)
 }

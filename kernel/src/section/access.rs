@@ -105,12 +105,11 @@ impl Section {
         Ok(added)
     }
 
-    /// Takes from an entry what was added to it. Call without locks.
+    /// Takes from an entry what was added to it. Call without locks: interrupts are let in, as there.
     pub fn take_from_entry(&self, added: &AclEntry) -> Result<(), Error> {
         let state = self.state.lock();
         let left = if state.deleted { 0 } else { state.acl.given(added) & !added.rights };
-        let left = AclEntry { rights: left, ..*added };
-        self.set_entry_locked(state, &left, Acl::follows, Self::acl_changed).map(drop)
+        self.set_entry_of(state, &AclEntry { rights: left, ..*added })
     }
 
     /// For who sets an entry: in the list of a section that has gone nobody would take it out of the text that it names.

@@ -14,7 +14,6 @@ use abi::info::layout::life;
 use abi::task::{Exit, USER_SYSTEM, exit};
 use abi::trace::kind;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use arch::cpu;
 use arch::shown::MACHINE;
 use core::sync::atomic::Ordering;
@@ -33,8 +32,7 @@ impl Task {
             return;
         }
         self.shown.set(word!(Task, life), life::ENDING);
-        let threads: Vec<_> = self.threads.lock().values().cloned().collect();
-        sched::in_stretches(threads, |thread| thread.kill_with_task());
+        sched::in_stretches(self.each_thread(), |thread| thread.kill_with_task());
         {
             let _threads = self.threads.lock();
             self.roused.store(0, Ordering::Relaxed);
@@ -164,7 +162,17 @@ impl Task {
         false
     }
 
-    /// Found one by one, so that others are let in between, however many there are.
+    /// Its threads, found one by one, so that others are let in between, however many there are; also those that come meanwhile.
+    pub fn each_thread(&self) -> impl Iterator<Item = Arc<Thread>> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let (number, thread) = self.threads.lock().range(from..).next().map(|(number, thread)| (*number, thread.clone()))?;
+            from = number + 1;
+            Some(thread)
+        })
+    }
+
+    /// Likewise.
     fn own_sections(&self) -> impl Iterator<Item = Arc<Section>> {
         self.sections_from(0)
     }

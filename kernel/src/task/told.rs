@@ -2,7 +2,9 @@
 
 use super::Task;
 use crate::info::word;
+use crate::machine::machine;
 use crate::promise;
+use crate::watch;
 use abi::Error;
 use abi::task::{Ended, TaskInfo};
 use alloc::vec::Vec;
@@ -119,20 +121,24 @@ impl Task {
         TaskInfo { task, payer, user, threads, time, class, ..TaskInfo::default() }
     }
 
+    /// Those of its threads that run, and since when: no more than there are processors, however many it has.
+    fn running(&self) -> Vec<(u64, u64)> {
+        let all = watch::who_runs().filter_map(|number| machine().threads.find(number));
+        let own = all.filter(|thread| core::ptr::eq(&*thread.task, self));
+        own.map(|thread| (thread.number, thread.running_since.load(Ordering::SeqCst))).collect()
+    }
+
     fn info(&self) -> TaskInfo {
         // The ledger is the last of the locks: a view is charged while it is held.
         let (used, limits) = {
             let ledger = self.ledger.lock();
             (ledger.used(), ledger.limits())
         };
-        let (threads, time) = {
-            let threads = self.threads.lock();
-            let running = || threads.values().map(|thread| thread.running_since.load(Ordering::SeqCst)).collect::<Vec<_>>();
-            let time = steady(running, || self.time_ns.load(Ordering::SeqCst), |since| {
-                threads.values().zip(since).map(|(thread, since)| thread.unaccounted(*since)).sum()
-            });
-            (threads.len() as u64, time)
-        };
+        let threads = self.threads.lock().len() as u64;
+        let time = steady(|| self.running(), || self.time_ns.load(Ordering::SeqCst), |running| {
+            let runs = |(thread, since): &(u64, u64)| machine().threads.find(*thread).map(|thread| thread.unaccounted(*since));
+            running.iter().filter_map(runs).sum()
+        });
         let keys = self.keyed.lock().as_ref().map(|keys| keys.stats()).unwrap_or_default();
         TaskInfo {
             task: self.number,

@@ -36,6 +36,8 @@ pub struct Kill {
     /// When it may be ended in a callee at the earliest: at this turn, or when it has run for so long.
     turn: AtomicU64,
     time: AtomicU64,
+    /// So much of that, in ns, is what the kernel has done on its turns since.
+    more: AtomicU64,
     /// It was killed with its task where it waits, and is left there until others of that have ended ([`Task::rouse`](crate::task::Task::rouse)).
     is_left: AtomicBool,
 }
@@ -43,8 +45,8 @@ pub struct Kill {
 impl Default for Kill {
     fn default() -> Kill {
         let [is_so, is_left] = [const { AtomicBool::new(false) }; 2];
-        let [deadline, turn, time] = [u64::MAX, 0, 0].map(AtomicU64::new);
-        Kill { is_so, deadline, turn, time, is_left }
+        let [deadline, turn, time, more] = [u64::MAX, 0, 0, 0].map(AtomicU64::new);
+        Kill { is_so, deadline, turn, time, more, is_left }
     }
 }
 
@@ -104,7 +106,7 @@ impl Thread {
         }
     }
 
-    /// The same with its whole task. One that waits in its own text is left there for the time being: of a task with many not all are ready at once, each
+    /// The same with its whole task. One that waits in its own text, and no message can come to, is left there for the time being: of a task with many not all are ready at once, each
     /// with much to give back, before others who are. Nobody has it go on by the short way, so it executes nothing more.
     pub fn kill_with_task(self: &Arc<Thread>) {
         if !self.begins_to_end() {
@@ -112,7 +114,7 @@ impl Thread {
         }
         self.kill.is_left.store(true, Ordering::SeqCst);
         self.card.do_not_lie();
-        if !self.waits_in_its_text() && self.is_left_no_more() {
+        if !self.waits_for_nobody() && self.is_left_no_more() {
             self.hears_that_it_ends();
         }
     }
@@ -135,10 +137,19 @@ impl Thread {
         self.kill.is_left.swap(false, Ordering::SeqCst)
     }
 
-    /// (A scheduler's processor does not wait for others.)
-    fn waits_in_its_text(&self) -> bool {
-        let waits = self.wait.lock().life.phase() == Phase::Waiting;
-        waits && self.seat.load(Ordering::SeqCst) == NO_SEAT && self.in_own_text(&mut self.inner.lock())
+    /// Outside of calls, where nobody waits for what it does: not for a message either, which would be had by who ends. (A scheduler's processor does not
+    /// wait for others.)
+    fn waits_for_nobody(&self) -> bool {
+        let ticket = {
+            let wait = self.wait.lock();
+            (wait.life.phase() == Phase::Waiting).then_some(wait.ticket)
+        };
+        let is_at_home = || {
+            let inner = &mut *self.inner.lock();
+            inner.sync();
+            inner.depth() == 0
+        };
+        ticket.is_some_and(|ticket| !post::is_wait(self, ticket)) && self.seat.load(Ordering::SeqCst) == NO_SEAT && is_at_home()
     }
 
     /// It is killed from here on. Whether it was not before.
@@ -180,15 +191,18 @@ impl Thread {
     fn has_its_time(&self) {
         let deadline = arch::time::now() + CALLEE_GRACE_NS;
         self.kill.turn.store(self.wait.lock().life.turn() + CALLEE_TURNS, Ordering::SeqCst);
-        self.kill.time.store(self.time_ns.load(Ordering::Relaxed) + CALLEE_TIME_NS, Ordering::SeqCst);
+        self.kill.time.store(self.ran() + CALLEE_TIME_NS, Ordering::SeqCst);
         self.kill.deadline.store(deadline, Ordering::SeqCst);
     }
 
-    /// What the kernel has done on its turns for what it has ended (so many more turns, for so long) was no time of a callee's, whom it has called for that.
+    /// What the kernel has done on its turns for what it has ended (so many more turns, for so long) was no time of a callee's, whom it has called for that;
+    /// but a callee that ends one thing after the other has an end, too.
     pub fn has_worked(&self, turns: u64, ns: u64) {
-        if !self.is_killed() {
+        let ns = ns.min(CALLEE_TIME_SYSTEM_NS.saturating_sub(self.kill.more.load(Ordering::Relaxed)));
+        if !self.is_killed() || ns == 0 {
             return;
         }
+        self.kill.more.fetch_add(ns, Ordering::Relaxed);
         let is_set = |deadline: u64| (deadline != 0 && deadline != u64::MAX).then(|| deadline.saturating_add(ns));
         if self.kill.deadline.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_set).is_ok() {
             self.kill.turn.fetch_add(turns, Ordering::SeqCst);

@@ -16,7 +16,7 @@ pub fn disown(section: &Section, state: &mut State) -> Stale {
     // Pages are shown by what is remembered only to who is registered.
     state.last.take();
     let mut stale = Stale::default();
-    let rest = state.mapped.len().saturating_sub(AT_ONCE as usize);
+    let rest = state.mapped.len().saturating_sub((AT_ONCE / OF_A_TABLE) as usize);
     for mapping in state.mapped.drain(rest..) {
         change_one(&mapping, 0, section.reserve, Change::Unmap, &mut stale);
         if let Some(view) = mapping.view.upgrade() {
@@ -231,6 +231,8 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
 
 /// What is done to views that map a section with interrupts off: so many are emptied of it, or so many tables made read-only.
 pub const AT_ONCE: u64 = 32;
+/// What a view takes of that that loses a table.
+const OF_A_TABLE: u64 = 4;
 /// What a table maps.
 const TABLE: u64 = 512 * PAGE;
 
@@ -241,8 +243,8 @@ impl Change {
     /// Where it goes on in a stretch in which there is `room`, from `from` on; how far; and how much of the room that takes.
     fn goes(self, mapping: &Mapping, from: u64, end: u64, room: u64) -> (u64, u64, u64) {
         match self {
-            // However much is mapped: tables go as a whole.
-            Change::Unmap => (from, end, 1),
+            // However much is mapped: tables go as a whole, and each is looked through when it is free.
+            Change::Unmap => (from, end, room.min(OF_A_TABLE)),
             Change::WriteProtect => {
                 let from = mapping.pass_over(from, end);
                 let to = end.min(from + (room - 1) * TABLE);

@@ -15,11 +15,14 @@ use musubi::rt::post::{self, Body, FOR_EVER, Message, Post};
 use musubi::rt::{section, task, thread, time};
 use musubi::{AclEntry, Error, Rights};
 
+mod ended;
 mod lent;
 pub mod loans;
 mod plain;
 mod put_by;
 mod rights;
+
+pub use ended::receivers;
 
 pub const CHECKS: &[Check] = &[
     ("numbers", numbers),
@@ -60,6 +63,7 @@ pub const CHECKS: &[Check] = &[
     ("calls_reach_what_is_lent_with_a_plain_message", lent::calls_reach_it),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
+    ("who_ends_with_its_task_receives_nothing", ended::receives_nothing),
     ("a_flood_is_the_flooders", a_flood_is_the_flooders),
     ("a_send_keeps_registers", plain::a_send_keeps_registers),
     ("a_receive_leaves_the_message_only", plain::a_receive_leaves_the_message_only),

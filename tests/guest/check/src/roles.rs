@@ -91,6 +91,7 @@ pub fn run(role: &str, words: &[&str]) -> i32 {
         "ask" => crate::programs::ask(),
         "hoard" => crate::parts::hoard(at(0), at(1), at(2), at(3)),
         "sleeps-late" => crate::parts::late::sleeps(at(0), at(1), at(2)),
+        "receivers" => crate::posts::receivers(at(0), at(1)),
         "hog" => crate::crowd::hog(at(0)),
         "stubborn" => crate::crowd::stubborn(),
         "crowd" => crate::crowd::one(at(0), at(1)),

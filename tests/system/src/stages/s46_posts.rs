@@ -49,6 +49,7 @@ pub fn cases() -> Vec<Case> {
                 "calls_reach_what_is_lent_with_a_plain_message",
                 "freed_under_them",
                 "a_holder_that_ends",
+                "who_ends_with_its_task_receives_nothing",
                 "a_flood_is_the_flooders",
                 "a_send_keeps_registers",
                 "a_receive_leaves_the_message_only",
