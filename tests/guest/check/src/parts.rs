@@ -44,7 +44,7 @@ pub const CHECKS: &[Check] = &[
 
 /// So much that it takes several quanta.
 const LONG: u64 = 160 << 20;
-/// A text's pages go faster: of so much that takes more than one quantum on any host.
+/// What goes without being called for goes faster: so much that it takes more than a quantum on any host.
 const LONGER: u64 = 2 * LONG;
 const TEXT: u64 = 48 << 20;
 const TRIES: usize = 20;
@@ -219,15 +219,15 @@ fn rest() -> Outcome {
         Ok((base, Box::new(move || _ = section::delete(base))))
     })?;
     each_rest("an argument section", &|| {
-        let bound = Bound::bind(musubi::start().names(), LONG).map_err(doing("bind"))?;
+        let bound = Bound::bind(musubi::start().names(), LONGER).map_err(doing("bind"))?;
         let (args, number) = (bound.binding().args, bound.binding().number);
         core::mem::forget(bound);
-        alloc(args, LONG).map_err(doing("alloc"))?;
+        alloc(args, LONGER).map_err(doing("alloc"))?;
         Ok((args, Box::new(move || _ = stub::gate_unbind(&Trap, number))))
     })?;
     each_rest("what a task had that never ran", &|| {
         let task = task::create(&Limits::default(), musubi::start().user(), b"never runs").map_err(doing("task"))?;
-        let section = filled(LONG)?;
+        let section = filled(LONGER)?;
         let base = section.base();
         core::mem::forget(section);
         section::give(base, task).map_err(doing("give"))?;
