@@ -5,7 +5,7 @@ mod mapped;
 mod table;
 
 pub use mapped::{
-    AT_ONCE, Change, FEW, Rest, at_once, change, change_all, change_first, change_part, change_rest, disown, hide, leave_all, make_room, show, take_out,
+    Change, FEW, FEW_TABLES, Rest, at_once, change, change_all, change_first, change_part, change_rest, disown, hide, leave_all, make_room, show, take_out,
 };
 use mapped::{reserve, tidy};
 

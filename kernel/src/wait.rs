@@ -212,8 +212,12 @@ pub fn wake_word(domain: &Domain, address: u64, count: u64) -> Result<u64, Error
         list.waiters.remove(&place)
     };
     let wake = |waiter: Waiter| {
+        // Who was left where it waits is not made ready before its turn to end comes.
+        if waiter.thread.is_left() {
+            return;
+        }
         // Who ends has no use for it.
-        let counts = !waiter.thread.is_left();
+        let counts = !waiter.thread.may_end();
         woken.set(woken.get() + u64::from(sched::wake(&waiter.thread, waiter.ticket, Ok(0)) && counts));
     };
     sched::in_stretches(core::iter::from_fn(next), wake);

@@ -76,7 +76,7 @@ impl Section {
     }
 
     fn set_entry_of(&self, state: MutexGuard<'_, State>, entry: &AclEntry) -> Result<(), Error> {
-        if state.mapped.len() as u64 <= view::AT_ONCE {
+        if state.mapped.len() as u64 <= view::FEW_TABLES {
             return self.set_entry_locked(state, entry, Acl::follows, Self::acl_changed).map(drop);
         }
         let mut is_for_all = false;

@@ -214,7 +214,7 @@ impl Section {
                 // What leaves views in stretches is not to come back before it has.
                 return Ok(None);
             }
-            if have_left || len >= state.len || state.mapped.len() as u64 <= view::AT_ONCE {
+            if have_left || len >= state.len || state.mapped.len() as u64 <= view::FEW_TABLES {
                 return Ok(Some(state));
             }
             drop(self.leave_many(state));
@@ -224,7 +224,7 @@ impl Section {
 
     /// Where many views map it they leave it, with the lock let go meanwhile.
     fn leave_many<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if state.mapped.len() as u64 <= view::AT_ONCE {
+        if state.mapped.len() as u64 <= view::FEW_TABLES {
             return state;
         }
         state.replacing += 1;

@@ -120,7 +120,7 @@ pub(super) fn show_all(section: &Arc<Section>, mut state: MutexGuard<State>, by:
 #[inline(never)]
 fn at_once(section: &Section, state: &State, pages: Range<u64>) -> u64 {
     let all = (pages.end - pages.start) * PAGE;
-    if state.mapped.len() as u64 <= view::AT_ONCE && Tables::covers_table(section.base + pages.start * PAGE, all) {
+    if state.mapped.len() as u64 <= view::FEW_TABLES && Tables::covers_table(section.base + pages.start * PAGE, all) {
         return pages.end;
     }
     pages.start + view::at_once(&state.mapped, all) / PAGE

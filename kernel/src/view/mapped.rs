@@ -16,7 +16,7 @@ pub fn disown(section: &Section, state: &mut State) -> Stale {
     // Pages are shown by what is remembered only to who is registered.
     state.last.take();
     let mut stale = Stale::default();
-    let rest = state.mapped.len().saturating_sub((AT_ONCE / OF_A_TABLE) as usize);
+    let rest = state.mapped.len().saturating_sub(FEW_TABLES as usize);
     for mapping in state.mapped.drain(rest..) {
         change_one(&mapping, 0, section.reserve, Change::Unmap, &mut stale);
         if let Some(view) = mapping.view.upgrade() {
@@ -233,6 +233,8 @@ fn change_one(mapping: &Mapping, offset: u64, end: u64, what: Change, stale: &mu
 pub const AT_ONCE: u64 = 32;
 /// What a view takes of that that loses a table.
 const OF_A_TABLE: u64 = 4;
+/// So many views lose a table each in one stretch.
+pub const FEW_TABLES: u64 = AT_ONCE / OF_A_TABLE;
 /// What a table maps.
 const TABLE: u64 = 512 * PAGE;
 

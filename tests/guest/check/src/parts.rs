@@ -227,7 +227,7 @@ fn rest() -> Outcome {
     })?;
     each_rest("what a task had that never ran", &|| {
         let task = task::create(&Limits::default(), musubi::start().user(), b"never runs").map_err(doing("task"))?;
-        let section = filled(LONGER)?;
+        let section = filled(LONG)?;
         let base = section.base();
         core::mem::forget(section);
         section::give(base, task).map_err(doing("give"))?;
