@@ -12,15 +12,22 @@ use musubi::rt::post::FOR_EVER;
 const LEND: u16 = 1;
 const LEN: usize = 4096;
 
+/// The same of so much: what is not touched takes nothing.
+const MUCH: usize = 4 << 20;
+
 pub fn run(game: &Game) -> Result<(), String> {
+    [("pool", LEN), ("4-mib", MUCH)].into_iter().try_for_each(|(way, len)| so_much(game, way, len))
+}
+
+fn so_much(game: &Game, way: &'static str, len: usize) -> Result<(), String> {
     let [there, back, _] = game.posts.all();
-    let memory = vec![1_u8; LEN];
-    let words = [memory.as_ptr() as u64, LEN as u64, 0, 0, 0, 0];
+    let memory = vec![1_u8; len];
+    let words = [memory.as_ptr() as u64, len as u64, 0, 0, 0, 0];
     let measure = |case: &'static str| {
         move |round: &mut dyn FnMut()| -> Result<(), String> {
             round();
             let each = Plan::new(game.rounds).measure(round);
-            game.report.case(Case { case, way: "pool", bytes: BYTES }, &each, &[]);
+            game.report.case(Case { case, way, bytes: BYTES }, &each, &[]);
             Ok(())
         }
     };

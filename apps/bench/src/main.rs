@@ -48,6 +48,7 @@ mod stand;
 mod system;
 mod talks;
 mod thousands;
+mod told;
 mod turns;
 mod two;
 mod vectors;

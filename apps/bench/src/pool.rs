@@ -4,7 +4,7 @@
 use crate::rendezvous::{Received, Rendezvous};
 use crate::report::{Case, Report};
 use crate::rounds::Plan;
-use crate::{alone, backs, beside, clock, lending, many, service, two};
+use crate::{alone, backs, beside, clock, lending, many, service, told, two};
 use alloc::format;
 use alloc::string::String;
 use musubi::abi::post::number;
@@ -133,6 +133,7 @@ impl Game<'_> {
         self.at_two_posts()?;
         backs::run(self)?;
         two::run(self)?;
+        told::run(self)?;
         lending::run(self)?;
         alone::run(self)?;
         if at_length {

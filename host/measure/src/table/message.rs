@@ -5,11 +5,12 @@ use crate::figure::{Figure, MUSUBI, count};
 
 const BENCHES: [&str; 2] = ["pool", "messages"];
 /// Its cases, and how many messages a round of each has.
-const MESSAGES: [(&str, u64); 8] = [
+const MESSAGES: [(&str, u64); 9] = [
     ("ping-pong", 2),
     ("queued", 1),
     ("backs", 32),
     ("two-woken", 4),
+    ("told", 2),
     ("lending-question", 2),
     ("lending", 2),
     ("send-many", 8),

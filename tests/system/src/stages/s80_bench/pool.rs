@@ -3,6 +3,7 @@
 
 mod backs;
 mod lending;
+mod told;
 
 use super::Runs;
 use anyhow::{Context, Result, ensure};
@@ -238,7 +239,7 @@ pub fn messages_by_the_long_way(runs: &Runs) -> Result<()> {
 
 pub fn few_by_the_long_way(runs: &Runs) -> Result<()> {
     let told = Told::in_short(runs)?;
-    by_the_long_way(&told).and(lending::few_that_lend(&told))
+    by_the_long_way(&told).and(lending::few_that_lend(&told)).and(told::few_that_go_on(&told))
 }
 
 fn by_the_long_way(told: &Told) -> Result<()> {
