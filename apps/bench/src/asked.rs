@@ -78,10 +78,10 @@ pub type Gained = (&'static str, usize, u64);
 /// Of as many clients as there are places for.
 pub fn gained(places: usize) -> Result<Vec<Gained>, String> {
     let failed = |e: Error| format!("clients of the system's servers: {e}");
-    // Each asks for another process: the first ones are always there.
+    // Each asks for another process, if there are so many.
     let all = processes::list().map_err(failed)?;
     let most = CLIENTS.into_iter().filter(|clients| *clients <= places).max().unwrap_or(0);
-    let clients: Result<Vec<Client>, Error> = all.iter().take(most).map(|one| Client::new(one.task)).collect();
+    let clients: Result<Vec<Client>, Error> = all.iter().cycle().take(most).map(|one| Client::new(one.task)).collect();
     let clients: &'static [Client] = Vec::leak(clients.map_err(failed)?);
     let mut known = Vec::new();
     for (case, operation) in CASES {

@@ -150,7 +150,7 @@ pub fn find<'a>(ours: &'a Ours, case: &str, way: &str, bytes: u64, unit: &str) -
 
 /// Operations on files of their own, their bytes, and how many thousandths of what one thread does each of two and four side by side does at least.
 const OWN_FILES: [(&str, u64, u64); 4] =
-    [("write", 4096, 900), ("read", 4096, 900), ("open-and-close", 0, 900), ("make-and-remove", 0, 900)];
+    [("write", 4096, 900), ("read", 4096, 900), ("open-and-close", 0, 750), ("make-and-remove", 0, 750)];
 /// The same of files of their own in one directory, whose names have a lock.
 const ONE_DIRECTORY: u64 = 600;
 /// What four do at most that wait for one another all the time: else who waits is not seen.

@@ -56,9 +56,9 @@ const PAUSED: &str = "asleep";
 /// who waits for it, and what that asks next.
 const MOST_OF_TICK: u64 = 40_000;
 /// And of rounds beside such ticks, in hundredths of what they take on one processor, where few of these come (decision 9).
-const MOST_WITH_TICKS: u64 = 185;
+const MOST_WITH_TICKS: u64 = 195;
 /// Most of a message of four senders and four receivers at one post, in hundredths of one pair's.
-const MOST_OF_CROWD: u64 = 120;
+const MOST_OF_CROWD: u64 = 130;
 /// What long ways and the ends of quanta may add to what many messages take, in hundredths.
 const SELDOM_LONG: u64 = 110;
 /// Messages to the clock in ten thousand rounds, one in 26.
