@@ -1,10 +1,8 @@
 //! As who a thread sends and receives while it executes a text, and what the lists of posts allowed it there: found out once, so
 //! that a message costs a look at an access list only the first time, and after a change.
 
-use crate::further::{Further, Which};
-use crate::lock::{get, set};
+use crate::further::{self, Which};
 use crate::message::{Hands, Question, Sender};
-use crate::part::Whose;
 use crate::pool::{By, Caller, Permit, Pool};
 use crate::receive::Step;
 use crate::receiver::Receiver;
@@ -18,23 +16,16 @@ pub(crate) const FACES: usize = 2;
 /// Permits of each that are at hand, by the numbers of their posts: four to send, four to receive. (Others are kept further away: `further.rs`.)
 const KEPT: usize = 8;
 
-/// A permit, by the name that the post has for programs.
+/// A permit in a word, by the name that the post has for programs.
 #[derive(Debug, Default)]
 struct Kept {
     name: AtomicU64,
-    epoch: AtomicU64,
-    post: AtomicU32,
+    word: AtomicU64,
 }
 
 impl Kept {
-    #[inline(always)]
-    fn permit(&self, needed: Rights) -> Permit {
-        Permit::new(self.post.load(Ordering::Relaxed), self.epoch.load(Ordering::Relaxed), needed)
-    }
-
-    fn set(&self, name: u64, permit: &Permit) {
-        self.epoch.store(permit.epoch, Ordering::Relaxed);
-        self.post.store(permit.post(), Ordering::Relaxed);
+    fn set(&self, name: u64, word: u64) {
+        self.word.store(word, Ordering::Relaxed);
         self.name.store(name, Ordering::Relaxed);
     }
 }
@@ -88,19 +79,19 @@ impl Face {
     #[inline(always)]
     fn permit(&self, name: u64, needed: Rights) -> Option<Permit> {
         let kept = &self.permits[place(name, needed)];
-        let permit = kept.permit(needed);
+        let permit = further::permit(kept.word.load(Ordering::Relaxed), needed);
         (kept.name.load(Ordering::Relaxed) == name).then_some(permit)
     }
 
-    /// The one that is in the place of this name.
-    fn before(&self, name: u64, needed: Rights) -> Option<Permit> {
+    /// The word of the one that is in the place of this name; 0: none.
+    fn before(&self, name: u64, needed: Rights) -> u64 {
         let at = place(name, needed);
         let kept = &self.permits[at];
-        (kept.name.load(Ordering::Relaxed) != nowhere(at)).then(|| kept.permit(needed))
+        if kept.name.load(Ordering::Relaxed) == nowhere(at) { 0 } else { kept.word.load(Ordering::Relaxed) }
     }
 
-    fn keep(&self, name: u64, needed: Rights, permit: &Permit) {
-        self.permits[place(name, needed)].set(name, permit);
+    fn keep(&self, name: u64, needed: Rights, word: u64) {
+        self.permits[place(name, needed)].set(name, word);
     }
 
     pub fn forget(&self) {
@@ -110,8 +101,8 @@ impl Face {
     #[inline]
     fn sender(&self) -> Sender {
         let [thread, task, user, place] = &self.sender;
-        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        Sender { thread: load(thread), task: load(task), user: load(user), place: load(place) }
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Sender { thread: get(thread), task: get(task), user: get(user), place: get(place) }
     }
 }
 
@@ -132,6 +123,10 @@ impl<'a> Who<'a> {
     #[inline(always)]
     fn face(&self) -> &'a Face {
         &self.me.faces[number(self.domain)]
+    }
+
+    fn which(&self, needed: Rights) -> Which {
+        Which { face: number(self.domain), needed }
     }
 }
 
@@ -183,46 +178,31 @@ impl Known<'_> {
 
     /// The same of the post of this number where it is kept further away.
     pub fn permit_further(&self, post: u32, needed: Rights) -> Option<Permit> {
-        self.further()?.find(post, self.which(needed))
+        self.by.me.further.find(post, self.by.which(needed))
     }
 
     /// The one for the post of this number and name comes to be at hand. Whether that was to be done; `None`: there is none. By the thread's own processor, with interrupts off.
     pub fn fetch(&self, (post, name): (u32, u64), needed: Rights) -> Option<bool> {
-        let face = self.by.face();
+        let (face, which) = (self.by.face(), self.by.which(needed));
         if face.permit(name, needed).is_some() {
             return Some(false);
         }
-        let permit = self.further()?.exchange(post, self.which(needed), face.before(name, needed))?;
-        face.keep(name, needed, &permit);
+        let word = self.by.me.further.exchange(post, which, face.before(name, needed))?;
+        face.keep(name, needed, word);
         Some(true)
     }
 
-    /// It has been given this one, and has it at hand from now on. What that puts out of its place is kept further away, if it is good and there is room.
+    /// It has been given this one, and has it at hand from now on. What that puts out of its place is kept further away, if it is good.
     fn keep(&self, (post, name): (u32, u64), needed: Rights, permit: &Permit) {
-        let (face, which) = (self.by.face(), self.which(needed));
-        let is_good = |permit: &Permit| self.pool.is_good(permit);
+        let (face, further, which) = (self.by.face(), &self.by.me.further, self.by.which(needed));
+        let (before, is_good) = (face.before(name, needed), |permit: &Permit| self.pool.is_good(permit));
+        let is_other = further::permit(before, needed).post() != post;
         // One that was kept of the same post goes.
-        _ = self.further().and_then(|further| further.exchange(post, which, None));
-        if let Some(before) = face.before(name, needed).filter(|before| before.post() != post && is_good(before))
-            && let Some(further) = self.further().or_else(|| self.make_room())
-        {
-            further.keep(&before, which, is_good);
+        _ = further.exchange(post, which, 0);
+        if before != 0 && is_other && is_good(&further::permit(before, needed)) {
+            further.keep(before, which, is_good);
         }
-        face.keep(name, needed, permit);
-    }
-
-    fn further(&self) -> Option<&Further> {
-        self.pool.further.get(get(&self.by.me.further))
-    }
-
-    fn make_room(&self) -> Option<&Further> {
-        let me = self.by.me;
-        set(&me.further, self.pool.further.take(Whose::of(get(&me.user))));
-        self.further()
-    }
-
-    fn which(&self, needed: Rights) -> Which {
-        Which { face: number(self.by.domain), needed }
+        face.keep(name, needed, further::word(permit));
     }
 
     /// The number of the post of this name, if the list is known to give the right now: for one at which nothing is done yet.
@@ -287,9 +267,7 @@ impl Pool {
         let face = self.face(by.receiver, by.domain);
         let is_known = face.domain.load(Ordering::SeqCst) == by.domain + 1 && face.sender() == by.sender;
         if !is_known || face.account.load(Ordering::Relaxed) != by.account {
-            if let Some(further) = self.further.get(get(&self.receiver(by.receiver).further)) {
-                further.forget(number(by.domain));
-            }
+            self.receiver(by.receiver).further.forget(number(by.domain));
             face.introduce(by);
         }
     }
@@ -303,12 +281,6 @@ impl Pool {
             return None;
         }
         Some(Known { pool: self, by: Who::new(me, processor, domain) })
-    }
-
-    /// The thread has ended.
-    pub(crate) fn forget_all_of(&self, receiver: &Receiver) {
-        receiver.faces.iter().for_each(Face::forget);
-        self.further.give(receiver.further.swap(0, Ordering::Relaxed));
     }
 
     /// The thread has no domain of this number any more.

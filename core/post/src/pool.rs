@@ -1,8 +1,8 @@
 //! The pool: posts by number, and who may use them.
 
 use crate::account::{Accounts, MESSAGES_MAX};
+use crate::face::Face;
 use crate::free::Chain;
-use crate::further;
 use crate::lent::Loans;
 use crate::lock::{Lock, OPEN};
 use crate::message::{Letter, Message, Question, Sender};
@@ -181,7 +181,6 @@ pub struct Pool {
     free_receivers: Chain,
     /// No record above this one was ever used.
     most_receivers: AtomicU32,
-    pub(crate) further: further::All,
     pub(crate) slots: Slots,
     pub(crate) loans: Loans,
     pub(crate) accounts: Accounts,
@@ -226,7 +225,6 @@ impl Pool {
             receivers,
             free_receivers,
             most_receivers: AtomicU32::new(0),
-            further: further::All::new(records),
             slots: Slots::new(messages, processors),
             loans: Loans::new(messages),
             accounts: Accounts::new(accounts, Users::new(parts, messages)),
@@ -440,7 +438,7 @@ impl Pool {
         receiver.thread.store(0, Ordering::Relaxed);
         self.timer_is_set(number, 0);
         receiver.no_limit();
-        self.forget_all_of(receiver);
+        receiver.faces.iter().for_each(Face::forget);
         let whose = Whose::of(receiver.user.load(Ordering::Relaxed));
         self.free_receivers.put(number, &receiver.next);
         self.users().give(whose, Kind::Receivers);

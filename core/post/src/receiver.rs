@@ -1,6 +1,7 @@
 //! The record of a thread that waits for messages: whether it still waits, where it is queued, what it was given.
 
 use crate::face::{FACES, Face};
+use crate::further::Further;
 use crate::limit::Limit;
 use crate::message::{Body, Envelope, Hands, Letter, Question};
 use crate::pool::Woken;
@@ -85,8 +86,7 @@ pub(crate) struct Receiver {
     /// For whom it was had ([`crate::Whose`]).
     pub user: owned::AtomicU32,
     pub faces: [Face; FACES],
-    /// Number of what it keeps of permits beside ([`crate::further`]); 0: nothing.
-    pub further: owned::AtomicU32,
+    pub further: Further,
     /// The domain that it waits in; whoever takes rights away reads it meanwhile.
     domain: AtomicU32,
     /// How many of the places this wait uses, or is about to.

@@ -180,26 +180,24 @@ fn answer_and_receive_for(frame: &mut Frame, domain: u32, own: &'static Card) ->
 /// The sender goes on, with all that it had in registers.
 #[inline(never)]
 fn send(frame: &mut Frame, domain: u32, own: &'static Card) -> ! {
-    let Some((by, to, back)) = sender(frame, domain, own) else { look_further(frame, domain, own) };
-    let mut hands = Carrier::<false>::new(frame, own);
-    let sent = by.send(to, back, &mut hands);
+    let mut hands = Carrier::new(frame, own);
+    let sent = sent(&mut hands, domain, own);
     let Left { frame, woken, .. } = hands.left;
-    // Of what is refused nothing was done: the kernel proper says why.
-    if sent.is_err() {
-        Way::Refused.go(frame);
+    if sent.is_none() {
+        look_further(frame, domain, own);
     }
     (frame.rax, frame.rdx) = (0, 0);
     leave(woken.filter(|woken| !put_by::put(woken))).go(frame)
 }
 
-/// Who sends where, and where the answer is to go.
+/// The message goes, if nothing is against it.
 #[inline(always)]
-fn sender(frame: &Frame, domain: u32, own: &'static Card) -> Option<(Known<'static>, Permit, u32)> {
-    let Frame { rdi: to, rsi: back, .. } = *frame;
+fn sent(hands: &mut Carrier<false>, domain: u32, own: &'static Card) -> Option<()> {
+    let Frame { rdi: to, rsi: back, .. } = *hands.left.frame;
     let by = pool().known(own.record(), domain, arch::percpu::index())?;
     let to = by.permit(to, Rights::CALL)?;
     let back = if back == 0 { 0 } else { by.allowed(back, Rights::READ)? };
-    Some((by, to, back))
+    by.send(to, back, hands).ok()
 }
 
 #[inline(never)]

@@ -178,55 +178,6 @@ fn permits_that_are_good_no_more_give_way() {
     });
 }
 
-/// What is used no more gives way to what is, if that has room just so, and stays away.
-#[test]
-fn permits_that_are_not_used_give_way() {
-    alone(|| {
-        let (pool, a) = pool();
-        let known = pool.known(a.receiver, 1, a.processor).unwrap();
-        [101, 102, 103, 104, 108].into_iter().for_each(|post| _ = ask(&pool, &a.by(), post, Rights::CALL));
-        let mut asked = Vec::new();
-        for _ in 0..20 {
-            let missing = (1..=20).filter(|post| known.fetch((*post, name(*post)), Rights::CALL).is_none());
-            asked.push(missing.inspect(|post| _ = ask(&pool, &a.by(), *post, Rights::CALL)).count());
-        }
-        assert_eq!((asked[0], asked[19]), (20, 0), "{asked:?}");
-    });
-}
-
-/// There is room for one thread of eight, and for the system's first; who finds none does without, and it is others' when its thread has ended, with nothing of his.
-#[test]
-fn who_finds_no_room_does_without() {
-    alone(|| {
-        let pool = Pool::new(Config { posts: POSTS, receivers: 33, ..CONFIG });
-        (1..=POSTS).for_each(|post| _ = pool.get(post, SYSTEM).unwrap());
-        let user = Whose::User(pool.open_user(5).unwrap());
-        let begins = |thread: u64, whose| {
-            let receiver = pool.open_receiver(thread, 0, whose).unwrap();
-            let sender = Sender { user: 5, task: 20, thread, place: TEXT | 1 };
-            let by = Caller { sender, lender: sender, original: TEXT, domain: 1, receiver, account: 0, processor: 0 };
-            pool.introduce(&by);
-            by
-        };
-        // Two posts with one place: whether the first one's is kept.
-        let has_room = |by: &Caller| {
-            [4, 8].into_iter().for_each(|post| _ = ask(&pool, by, post, Rights::CALL));
-            let known = pool.known(by.receiver, 1, 0).unwrap();
-            assert!(known.permit(name(8), Rights::CALL).is_some());
-            find(&known, 4, Rights::CALL).is_some()
-        };
-        // Of five, one for the system.
-        let his: Vec<Caller> = (1..=5).map(|thread| begins(thread, user)).collect();
-        assert_eq!(his.iter().map(has_room).collect::<Vec<bool>>(), [true, true, true, true, false]);
-        let [one, two] = [6, 7].map(|thread| begins(thread, SYSTEM));
-        assert_eq!([&one, &two].map(has_room), [true, false]);
-        pool.close_receiver(his[0].receiver, |_| {});
-        let known = pool.known(two.receiver, 1, 0).unwrap();
-        ask(&pool, &two, 12, Rights::CALL);
-        assert_eq!([4, 8, 12].map(|post| find(&known, post, Rights::CALL).is_some()), [false, true, true]);
-    });
-}
-
 /// Two texts have the room together, and neither finds the other's; what takes the stead of one begins with nothing.
 #[test]
 fn permits_are_of_one_text() {
