@@ -289,6 +289,7 @@ impl Pool {
             let face = &one.faces[number(domain)];
             if face.domain.load(Ordering::SeqCst) == domain + 1 {
                 face.forget();
+                one.further.forget(number(domain));
             }
         }
     }

@@ -439,6 +439,8 @@ impl Pool {
         self.timer_is_set(number, 0);
         receiver.no_limit();
         receiver.faces.iter().for_each(Face::forget);
+        // Whoever has the record next may never come to a text of that face, and would leave its permits where they are.
+        (0..receiver.faces.len()).for_each(|face| receiver.further.forget(face));
         let whose = Whose::of(receiver.user.load(Ordering::Relaxed));
         self.free_receivers.put(number, &receiver.next);
         self.users().give(whose, Kind::Receivers);

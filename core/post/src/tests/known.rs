@@ -197,6 +197,11 @@ fn permits_are_of_one_text() {
         assert_eq!((all(&own), all(&other)), ((1..=8).map(|n| n * 4).collect(), theirs.clone()));
         pool.introduce(&third);
         assert_eq!((all(&third), all(&other)), (Vec::new(), theirs));
+        // The next one who has the record begins with nothing, whichever texts it comes to.
+        pool.close_receiver(a.receiver, |woken| panic!("{woken:?}"));
+        assert!((1..=POSTS).all(|post| [0, 1].into_iter().all(|face| {
+            pool.receiver(a.receiver).further.find(post, crate::further::Which { face, needed: Rights::CALL }).is_none()
+        })));
     });
 }
 
