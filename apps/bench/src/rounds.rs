@@ -13,7 +13,9 @@ pub const EARNED: usize = 600;
 /// What is counted: by the kernel, over all processors; the last two also by the programs that copy.
 pub const COUNTED: [&str; 6] =
     ["kernel-entries", "view-switches", "tlb-flushes", "sched-events", "copies", "copied-bytes"];
-type Counts = [u64; COUNTED.len()];
+/// All of these, and interrupts.
+type Counts = [u64; COUNTED.len() + 1];
+const INTERRUPTS: usize = COUNTED.len();
 
 /// Most steps that a round tells of itself.
 pub const STEPS: usize = 3;
@@ -21,8 +23,8 @@ pub const STEPS: usize = 3;
 /// What rounds came to.
 pub struct Rounds {
     pub ticks: Samples,
-    /// In the order of [`COUNTED`].
-    pub counts: [Samples; COUNTED.len()],
+    /// In the order of [`COUNTED`], and interrupts.
+    pub counts: [Samples; COUNTED.len() + 1],
     pub steps: [Samples; STEPS],
 }
 
@@ -43,9 +45,11 @@ impl Rounds {
         self.counts[0].sum()
     }
 
-    /// How long those were that entered the kernel no more often than most, and the others, in the middle of which an interrupt came.
+    /// How long those were that entered the kernel and were interrupted no more often than most, and the others. (One that is interrupted may leave a call
+    /// to the round before: there are as many entries, then.)
     pub fn by_entries(&self) -> [Samples; 2] {
-        self.ticks.parted(&self.counts[0])
+        let more = [0, INTERRUPTS].map(|at| self.counts[at].less(self.counts[at].summary().median));
+        self.ticks.parted(&more[0].and(&more[1]))
     }
 }
 
@@ -79,7 +83,7 @@ impl Moment {
 /// By all processors, and this elsewhere.
 fn counts(elsewhere: Copied) -> Counts {
     let mut counts = task::processors().fold(Counts::default(), |sum, p| {
-        let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copies, p.copied_bytes];
+        let here = [p.entries, p.view_switches, p.tlb_flushes, p.events, p.copies, p.copied_bytes, p.interrupts];
         from_fn(|at| sum[at] + here[at])
     });
     counts[4] += elsewhere.times;
@@ -168,7 +172,7 @@ impl<'a> Plan<'a> {
             let after = self.counts();
             if round >= self.warm {
                 out.ticks.add(ticks);
-                (0..COUNTED.len()).for_each(|at| out.counts[at].add(after[at] - before[at]));
+                (0..out.counts.len()).for_each(|at| out.counts[at].add(after[at] - before[at]));
                 (0..STEPS).for_each(|at| out.steps[at].add(steps[at]));
             }
         }

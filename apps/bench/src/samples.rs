@@ -29,6 +29,11 @@ impl Samples {
         self.0.iter().sum()
     }
 
+    /// Each and what was measured beside it.
+    pub fn and(&self, other: &Samples) -> Samples {
+        Samples(self.0.iter().zip(&other.0).map(|(one, other)| one + other).collect())
+    }
+
     /// Each less what measuring takes by itself.
     pub fn less(&self, alone: u64) -> Samples {
         Samples(self.0.iter().map(|number| number.saturating_sub(alone)).collect())

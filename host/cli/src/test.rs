@@ -13,8 +13,10 @@ use verdict::{Mark, Results};
 const STAGES: [&str; 3] = ["house", "host", "system"];
 /// What runs only when it is named, and what that stands for: `peers` fetches a kernel, `naive` builds one for each rule.
 const BY_NAME: [(&str, &str); 2] = [("peers", "system::peers::linux"), ("naive", "system::naive")];
-/// So much of why tests failed is said once more at the end.
+/// So much of why tests failed is said once more at the end: of each so many lines, none longer than that, so that one's log does not hide another's.
 const REPORT_LINES: usize = 100;
+const LINES_OF_EACH: usize = 20;
+const LONGEST_LINE: usize = 240;
 const SYSTEM_PACKAGE: &str = "musubi-system-tests";
 
 /// The word for the long ones, too.
@@ -133,7 +135,7 @@ fn system(
     let mut child = command.stdout(Stdio::piped()).spawn().context("the system tests do not start")?;
     let out = child.stdout.take().context("it has a standard output")?;
     let before = results.count(Mark::Failed);
-    let (mut failing, mut unsteady) = (false, Vec::new());
+    let (mut left, mut unsteady) = (0, Vec::new());
     for line in BufReader::new(out).lines() {
         let line = line?;
         println!("{line}");
@@ -142,10 +144,11 @@ fn system(
                 Some(mark) => results.add(name, mark),
                 None => unsteady.push(format!("unsteady: {name}")),
             }
-            failing = mark.is_none_or(|mark| mark == Mark::Failed);
+            left = if mark == Some(Mark::Failed) { LINES_OF_EACH } else { 0 };
         }
-        if failing && reports.len() < REPORT_LINES {
-            reports.push(line);
+        if left > 0 && reports.len() < REPORT_LINES {
+            reports.push(line.chars().take(LONGEST_LINE).collect());
+            left -= 1;
         }
     }
     reports.extend(unsteady);

@@ -3,7 +3,7 @@
 use crate::checks;
 pub use crate::lab::File;
 use crate::lab::{Failure, Lab};
-use crate::text::{Text, excerpt};
+use crate::text::{Text, excerpt, report};
 use crate::variant::{self, Matrix, Placed, Variant};
 use machine::{Finished, Options, Outcome, Via};
 use std::time::Duration;
@@ -223,6 +223,12 @@ impl Case {
         self
     }
 
+    /// Standard output satisfies this, which says what is wrong otherwise.
+    pub fn out_judged(mut self, judge: fn(&str) -> Result<(), String>) -> Self {
+        self.out = Text::Judged(judge);
+        self
+    }
+
     /// Standard output is what this command prints on the host, in a folder that holds the files put in.
     pub fn out_as_host(mut self, command: &[&'static str]) -> Self {
         self.out = Text::AsHost(command.to_vec());
@@ -406,6 +412,7 @@ impl Case {
                 Text::Exact(wanted) => complaints.extend(exact(wanted)),
                 Text::AsHost(_) => complaints.extend(exact(host.as_deref().unwrap_or_default())),
                 Text::Check(check) if check(&shown) => {}
+                Text::Judged(judge) => complaints.extend(judge(&shown).err()),
                 Text::Check(_) => complaints.push(format!("{name} is not as it should be")),
                 Text::Contains(parts) => {
                     let absent = parts.iter().filter(|part| !shown.contains(**part));
@@ -415,20 +422,6 @@ impl Case {
         }
         complaints
     }
-}
-
-fn report(words: &[Vec<u8>], time: u32, complaints: &[String], finished: &Finished) -> String {
-    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-    let time = if time > 1 { format!(" (run {time})") } else { String::new() };
-    format!(
-        "command: {words:?}{time}\n{}\nstandard output ({} bytes):\n{}\nstandard error ({} bytes):\n{}\nconsole:\n{}",
-        complaints.join("\n"),
-        finished.out.len(),
-        excerpt(&finished.out),
-        finished.err.len(),
-        excerpt(&finished.err),
-        finished.tail(200),
-    )
 }
 
 #[cfg(test)]
