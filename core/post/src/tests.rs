@@ -14,6 +14,7 @@ mod machine;
 mod model;
 mod one;
 mod race;
+mod refused;
 mod rests;
 mod rights;
 mod several;
