@@ -103,11 +103,6 @@ fn compare(before: &Memory, after: &Memory, size: usize) -> Outcome {
     Ok(())
 }
 
-/// Not one frame.
-pub fn nothing_lost(before: &Memory, after: &Memory) -> Outcome {
-    no_more_lost(before, after, 0)
-}
-
 /// No more than so many bytes.
 pub fn no_more_lost(before: &Memory, after: &Memory, most: u64) -> Outcome {
     holds!(after.views <= before.views + most, "views grew from {:#x} to {:#x} bytes", before.views, after.views);
