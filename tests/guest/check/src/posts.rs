@@ -18,6 +18,7 @@ use musubi::{AclEntry, Error, Rights};
 mod ended;
 mod lent;
 pub mod loans;
+mod many;
 mod plain;
 mod put_by;
 mod rights;
@@ -61,6 +62,7 @@ pub const CHECKS: &[Check] = &[
     ("nothing_is_lent_with_a_plain_message_without_its_posts", lent::not_without_its_posts),
     ("what_is_lent_with_a_plain_message_costs_nothing", lent::untouched_it_costs_nothing),
     ("calls_reach_what_is_lent_with_a_plain_message", lent::calls_reach_it),
+    ("many_by_one_call", many::by_one_call),
     ("freed_under_them", freed_under_them),
     ("a_holder_that_ends", a_holder_that_ends),
     ("who_ends_with_its_task_receives_nothing", ended::receives_nothing),

@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
                 "numbers",
                 "a_message_says_who_sent_it",
                 "receivers_wait_and_are_woken",
+                "many_by_one_call",
                 "polling_and_time_outs",
                 "several_posts",
                 "round_trips",

@@ -165,7 +165,9 @@ fn starts(work: &Work, start: impl Fn() -> Result<Child, Error>) -> Result<(), E
             Err(Error::Dead) => continue,
             started => started?,
         };
-        let end = child.wait_for(PATIENCE_NS)?;
+        let end = child
+            .wait_for(PATIENCE_NS)
+            .inspect_err(|error| musubi::eprintln!("the end of a program that was started, {}: {error}", child.task))?;
         // Each takes as long as thousands of requests do.
         time::sleep_ns(STARTED_NS);
         if (end.kind, end.code) != (exit::EXITED, STATUS) {
