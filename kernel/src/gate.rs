@@ -167,7 +167,8 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 /// `gate_bind`.
 pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
     spare_heap_for(&domain.text.owner())?;
-    let (target, block, index) = find_gate(address).ok_or(Error::NotFound)?;
+    // Nor is one there whose task has ended, of which its texts are yet to hear: who is called by that has ended in the middle, and binds anew, is told of the next one.
+    let (target, block, index) = find_gate(address).filter(|(text, ..)| !text.is_closed()).ok_or(Error::NotFound)?;
     if index != 0 || flags & !(flag::CALLER_STACK | flag::BY_KERNEL) != 0 || domain.in_window {
         return Err(Error::BadArgument);
     }

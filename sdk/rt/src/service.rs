@@ -127,10 +127,17 @@ impl Service {
         words: [u64; 6],
         mut slices: [Slice; N],
     ) -> Result<[u64; 2], Error> {
-        let mut ended_in = 0;
+        let (mut ended_in, mut is_anew) = (0, false);
         loop {
             let held = self.held()?;
-            let Some(bound) = held.bound.as_ref().filter(|_| held.task != ended_in || ended_in == 0) else {
+            let is_same = ended_in != 0 && held.task == ended_in;
+            if is_same && !is_anew {
+                // Another thread has bound to that one, perhaps before its end: who is bound anew is bound to one that is there.
+                self.forget(&held);
+                is_anew = true;
+                continue;
+            }
+            let Some(bound) = held.bound.as_ref().filter(|_| !is_same) else {
                 // The server has not ended: the method has ended its thread, and would again.
                 return Err(Error::Dead);
             };
@@ -142,8 +149,14 @@ impl Service {
             if made && !again {
                 return outcome;
             }
-            ended_in = if made { held.task } else { 0 };
+            (ended_in, is_anew) = (if made { held.task } else { 0 }, false);
         }
+    }
+
+    /// Lets go of the binding, which ends with the last call that is under way by it; the next call makes another one.
+    pub fn unbind(&self) {
+        let before = self.held.lock().take();
+        drop(before);
     }
 
     pub(crate) fn forget(&self, gone: &Arc<Held>) {

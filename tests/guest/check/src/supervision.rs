@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use musubi::command::Command;
 use musubi::ended;
 use musubi::files::{self, File};
+use musubi::interfaces::clock::ClockService;
 use musubi::interfaces::console::{ConsoleService, mode};
 use musubi::interfaces::counter::CounterClient;
 use musubi::interfaces::files::how;
@@ -33,6 +34,7 @@ pub use kills::{others, role, sections_of_all};
 pub const CHECKS: &[Check] = &[
     ("it_comes_back_where_it_stood", it_comes_back),
     ("who_may_repeat_does_not_notice", who_may_repeat),
+    ("who_may_repeat_beside_others_does_not_notice", who_may_repeat_beside_others),
     ("who_may_not_repeat_is_told", who_may_not_repeat),
     ("who_may_repeat_by_post_does_not_notice", again::asked_by_post),
     ("who_asks_by_post_whom_somebody_stops_is_told", again::stopped),
@@ -147,6 +149,22 @@ fn who_may_repeat() -> Outcome {
     for one in threads {
         same!(one.join(), Ok(0), "what a caller was told");
     }
+    Ok(())
+}
+
+/// One waits in a server, by a binding that its program has let go of and has another one for; then the server ends.
+fn who_may_repeat_beside_others() -> Outcome {
+    let clock: &'static ClockService = Box::leak(Box::new(ClockService::new(gate("clock")?)));
+    let until = time::now_ns() + 2_000_000_000;
+    let waits = move || thread::exit(clock.wait_until(until).err().map_or(0, Error::word));
+    let waiter = thread::spawn(waits, 0).map_err(doing("thread"))?;
+    // Until it waits inside.
+    time::sleep_ns(200_000_000);
+    clock.service().unbind();
+    clock.wait_until(0).map_err(doing("another binding to the same server"))?;
+    have("clock", act::RESTART)?;
+    same!(waiter.join(), Ok(0), "what the one was told that waited");
+    holds!(time::now_ns() >= until, "it waited for less");
     Ok(())
 }
 

@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
             &[
                 "it_comes_back_where_it_stood",
                 "who_may_repeat_does_not_notice",
+                "who_may_repeat_beside_others_does_not_notice",
                 "who_may_not_repeat_is_told",
                 "who_may_repeat_by_post_does_not_notice",
                 "who_asks_by_post_whom_somebody_stops_is_told",
