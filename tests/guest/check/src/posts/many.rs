@@ -25,9 +25,11 @@ pub fn by_one_call() -> Outcome {
     }
     same!(post.free(false), Ok(()), "nothing was sent");
     let post = super::post()?;
-    let more = vec![one; MANY_MAX as usize + 1];
-    for sent in [post.send_copies(&one, MANY_MAX + 1), post.send_many(&more)] {
-        same!(sent, Ok(MANY_MAX), "of one more than may go by one call");
+    let all = vec![one; MANY_MAX as usize + 1];
+    let ways: [&dyn Fn() -> Result<u64, Error>; 2] =
+        [&|| post.send_copies(&one, MANY_MAX + 1), &|| post.send_many(&all)];
+    for send in ways {
+        same!(send(), Ok(MANY_MAX), "of one more than may go by one call");
         for _ in 0..MANY_MAX {
             let came = post.receive(0).map_err(doing("receiving"))?;
             same!((came.op, came.words), (7, WORDS), "a message");
