@@ -217,8 +217,11 @@ fn take_few_locks(told: &Told) -> Result<()> {
 pub fn few_take_one_lock_at_a_time(runs: &Runs) -> Result<()> {
     let told = Told::in_short(runs)?;
     let played = BOTH_WAYS.into_iter().chain(["limited", "woken", "several", "at-eight", "beside-ready"]);
-    for (case, way) in
-        played.map(|way| ("ping-pong", way)).chain(["queued", "backs", "two-woken"].map(|case| (case, "pool")))
+    let more = [("send-many", "queued"), ("look", "several")];
+    for (case, way) in played
+        .map(|way| ("ping-pong", way))
+        .chain(["queued", "backs", "two-woken"].map(|case| (case, "pool")))
+        .chain(more)
     {
         let (locks, within) = (told.value(case, way, 1, count::LOCKS)?, told.value(case, way, 1, count::WITHIN)?);
         ensure!(
@@ -456,8 +459,8 @@ pub fn a_loop_by_many_threads(runs: &Runs) -> Result<()> {
     side_by_side(runs, "loop", "threads", &[2, 4])
 }
 
-/// Most locks that a message at one post of as many threads as processors asks for, whether it gets them at once or not, in hundredths: now and then one goes the long way.
-const MOST_OF_FIGHT: u64 = LOCKS * SELDOM_LONG;
+/// Most locks that a message at one post of as many threads as processors asks for, whether it gets them at once or not, in hundredths: 7 were measured.
+const MOST_OF_FIGHT: u64 = 800;
 /// Most that a message or an operation asks for on 32 processors, in hundredths of those on 16.
 const MOST_OF_TWICE: u64 = 150;
 
