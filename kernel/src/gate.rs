@@ -167,7 +167,7 @@ pub fn delete(domain: &Domain, address: u64) -> Result<u64, Error> {
 /// `gate_bind`.
 pub fn bind(thread: &Thread, domain: &Domain, address: u64, args_len: u64, flags: u64) -> Result<abi::gate::Binding, Error> {
     spare_heap_for(&domain.text.owner())?;
-    // Nor is one there whose task has ended, of which its texts are yet to hear: who is called by that has ended in the middle, and binds anew, is told of the next one.
+    // A text whose task has ended is bound to no more, though it may not have heard so: who was told `Dead` by it binds anew, and means the next server.
     let (target, block, index) = find_gate(address).filter(|(text, ..)| !text.is_closed()).ok_or(Error::NotFound)?;
     if index != 0 || flags & !(flag::CALLER_STACK | flag::BY_KERNEL) != 0 || domain.in_window {
         return Err(Error::BadArgument);
